@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.client import RunState
@@ -17,7 +18,6 @@ from rejoinder.model.suite import file_in_project
 from rejoinder.project import display_path
 from rejoinder.report.page.records import check_at
 from rejoinder.report.page.rows import Frame, frame_of, suite_of, suite_word
-from rejoinder.server.api_results import result_in, walk_results
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.api_runs import Nothing, enqueue, queued
 from rejoinder.server.errors import ApiError
@@ -25,6 +25,7 @@ from rejoinder.server.found import open_run
 from rejoinder.server.labels import LabelRow, add_row, is_digest, label_file, label_id
 from rejoinder.server.posted import known_targets
 from rejoinder.server.queue import Entry
+from rejoinder.server.result_lines import placed_results
 
 Text: TypeAlias = Annotated[str, Meta(max_length=200_000)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -184,9 +185,8 @@ def _add_label(api: Api, wanted: LabelReply) -> LabelAnswer:
     receipt = folder.read_receipt()
     if receipt is None or not folder.results.is_file():
         raise ApiError(409, f"run {wanted.run} has no results yet", code="busy")
-    frame = frame_of(receipt)
-    lines = ((number, line) for number, line in enumerate(walk_results(folder.results), 1) if line is not None)
-    results = (result_in(line, folder.results, number) for number, line in lines)
+    frame, id = frame_of(receipt), msgspec.json.encode(wanted.case)
+    results = (one.result for one in placed_results(folder.results, id))
     result = next((one for one in results if _is_meant(one, frame, wanted)), None)
     if result is None:
         raise ApiError(404, "the run has no such conversation", code="no-conversation")

@@ -14,13 +14,13 @@ from msgspec import Meta, Struct
 
 from rejoinder.model import Status
 from rejoinder.model.results import Result
-from rejoinder.run_files import RunDamaged, open_file
+from rejoinder.run_files import open_file
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.errors import ApiError
 from rejoinder.server.events import stream_events
 from rejoinder.server.folders import results_file
 from rejoinder.server.found import open_folder
-from rejoinder.server.result_lines import LONGEST, bounded_lines
+from rejoinder.server.result_lines import LONGEST, bounded_lines, read_line
 
 MOST_LISTED = 200
 MOST_BYTES = 64 << 20
@@ -72,7 +72,6 @@ def _too_long(number: int) -> ApiError:
 
 
 def _find(path: Path, query: ResultsQuery) -> tuple[list[msgspec.Raw], int]:
-    decode = msgspec.json.Decoder(_Line).decode
     words = query.q.casefold()
     filtered = bool(query.status or query.target or words)
     found: list[msgspec.Raw] = []
@@ -81,11 +80,7 @@ def _find(path: Path, query: ResultsQuery) -> tuple[list[msgspec.Raw], int]:
         if filtered:
             if line is None:
                 raise _too_long(number)
-            try:
-                holds = _holds(decode(line), query, words)
-            except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-                raise RunDamaged(path, f"line {number}: {error}") from None
-            if not holds:
+            if not _holds(read_line(line, _Line, path, number), query, words):
                 continue
         total += 1
         if query.offset < total and len(found) < query.limit and size < MOST_BYTES:
@@ -98,16 +93,8 @@ def _find(path: Path, query: ResultsQuery) -> tuple[list[msgspec.Raw], int]:
 
 def _checked(line: bytes, path: Path, number: int) -> msgspec.Raw:
     """The line as it stands, if it is a result: it goes into an answer as it is."""
-    result_in(line, path, number)
+    read_line(line, Result, path, number)
     return msgspec.Raw(line)
-
-
-def result_in(line: bytes, path: Path, number: int) -> Result:
-    """Raises RunDamaged for a line that is none."""
-    try:
-        return msgspec.json.decode(line, type=Result)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise RunDamaged(path, f"line {number}: {error}") from None
 
 
 def _holds(line: _Line, query: ResultsQuery, words: str) -> bool:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from starlette.responses import StreamingResponse
 
@@ -28,7 +27,7 @@ from rejoinder.server.api_routes import Api, Call
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import results_file
 from rejoinder.server.found import Looked, locate, look
-from rejoinder.server.result_lines import bounded_lines
+from rejoinder.server.result_lines import bounded_lines, read_line
 from rejoinder.server.streams import event
 
 LOOK_S = 0.3
@@ -58,10 +57,9 @@ class _Tail:
         self._path: Path | None = None
         self._place = 0
         self._told = 0
-        self._decode = msgspec.json.Decoder(_Ended).decode
 
     def read(self, path: Path, *, final: bool) -> tuple[list[tuple[str, _Ended]], bool]:
-        """Each new one with its mark, and whether there may be more of them."""
+        """Each new one with its mark, and whether there may be more of them. Raises RunDamaged."""
         kind = "f" if final else "d"
         if path != self._path:
             skipped = self._skip if kind == self._kind and self._path is None else 0
@@ -71,7 +69,7 @@ class _Tail:
         for line in self._lines(path):
             self._told += 1
             if line and self._told > self._skip:
-                found.append((f"{kind}{self._told}", self._decode(line)))
+                found.append((f"{kind}{self._told}", read_line(line, _Ended, path, self._told)))
         return found, self._place > before
 
     def _lines(self, path: Path) -> Iterator[bytes]:
@@ -113,7 +111,7 @@ async def _events(api: Api, run: str, after: str) -> AsyncGenerator[bytes | None
                 yield event("end", state)
                 return
             yield None
-    except (msgspec.MsgspecError, RecursionError, UnicodeError, ApiError):
+    except (RunDamaged, ApiError):
         yield event("end", {"id": run, "status": "damaged"})
 
 

@@ -26,11 +26,13 @@ from rejoinder.run_files import (
     replace_file,
 )
 from rejoinder.server.errors import ApiError
+from rejoinder.server.result_lines import read_line
 
 SUFFIX = ".jsonl"
 LOCK_S = 2.0
 LARGEST = 1 << 26
 """Bytes of a file of labels."""
+_MEND = "Mend the line, or move the file away."
 _DIGEST = re.compile(r"[0-9a-zA-Z]{4,128}")
 
 
@@ -73,20 +75,15 @@ def label_id(run: str, suite: str, result: Result, turn: int | None, check: tupl
 
 def read_rows(path: Path) -> list[LabelRow]:
     """Raises RunDamaged for a file that is not ours."""
-    rows: list[LabelRow] = []
     refuse_linked_folder(path.parent)
     try:
         with open_file(path) as stream:
             if os.fstat(stream.fileno()).st_size > LARGEST:
                 raise RunDamaged(path, f"it has more than {LARGEST >> 20} MiB", "Move the file away.")
-            for number, line in enumerate(lines_of(stream, path), 1):
-                try:
-                    rows.append(msgspec.json.decode(line, type=LabelRow))
-                except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-                    raise RunDamaged(path, f"line {number}: {error}", "Mend the line, or move the file away.") from None
+            numbered = enumerate(lines_of(stream, path), 1)
+            return [read_line(line, LabelRow, path, number, _MEND) for number, line in numbered]
     except FileNotFoundError:
         return []
-    return rows
 
 
 def add_row(root: Path, digest: str, row: LabelRow) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ PIECE = 1 << 20
 """Bytes of a line that are read at once."""
 MOST = 2_000_000
 """Conversations that are indexed."""
+_Read = TypeVar("_Read")
 
 
 class Placed(NamedTuple):
@@ -34,18 +35,22 @@ class Placed(NamedTuple):
 
 def placed_results(path: Path, holding: bytes = b"") -> Iterator[Placed]:
     """The results of a file whose lines hold certain bytes. Raises RunDamaged, and OSError where there is no file."""
-    decode = msgspec.json.Decoder(Result).decode
     with open_file(path) as stream:
         for at, (offset, line, size) in enumerate(bounded_lines(stream)):
             if size > LONGEST or holding not in line:
                 continue
             if at >= MOST:
                 return
-            try:
-                result = decode(line)
-            except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-                raise RunDamaged(path, f"line {at + 1}: {error}") from None
-            yield Placed(at, offset, size, result)
+            yield Placed(at, offset, size, read_line(line, Result, path, at + 1))
+
+
+def read_line(line: bytes, kind: type[_Read], path: Path, number: int, hint: str | None = None) -> _Read:
+    """What a line of a file holds. `number`: its own, from 1. Raises RunDamaged for a line that rejoinder did not
+    write."""
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise RunDamaged(path, f"line {number}: {error}", hint) from None
 
 
 def bounded_lines(stream: BinaryIO, offset: int = 0) -> Iterator[tuple[int, bytes, int]]:
