@@ -27,8 +27,8 @@ from rejoinder.report.page.rows import Head, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import too_large
-from rejoinder.server.pages.asked import LISTED, address_asked, address_in, number_asked, pieces, query_asked
-from rejoinder.server.pages.data import FIRST_ROWS, Place, answering
+from rejoinder.server.pages.asked import address_asked, address_in, pieces, query_asked
+from rejoinder.server.pages.data import FIRST_ROWS, list_routes
 from rejoinder.server.pages.desk import Desk, Known, stamp_of
 from rejoinder.server.pages.frame import page, trouble
 from rejoinder.server.pair_index import PairIndex
@@ -98,12 +98,8 @@ class Pairings:
 
 def routes(desk: Desk) -> list[BaseRoute]:
     pairings = Pairings(desk)
-    answers = {"rows": _rows, "place": _place, "conversation": _conversation, "siblings": _siblings}
     return [
-        *(
-            Route(f"/data/compare/{{a}}/{{b}}/{name}", answering(partial(answer, pairings)), methods=["GET"])
-            for name, answer in answers.items()
-        ),
+        *list_routes("/data/compare/{a}/{b}", partial(_rows, pairings), partial(_conversation, pairings)),
         Route("/compare/{a}/{b}", partial(_show, pairings), methods=["GET"]),
         Route("/compare/{a}/{b}/{rest:path}", partial(_show, pairings), methods=["GET"]),
     ]
@@ -113,22 +109,12 @@ def _asked(pairings: Pairings, request: Request) -> Pairing:
     return pairings.of(request.path_params["a"], request.path_params["b"])
 
 
-def _rows(pairings: Pairings, request: Request) -> Any:
-    start, count = number_asked(request, "from", 0), number_asked(request, "count", FIRST_ROWS)
-    return _asked(pairings, request).index.find(query_asked(request), start, count)
-
-
-def _place(pairings: Pairings, request: Request) -> Any:
-    return Place(_asked(pairings, request).index.place(address_asked(request), query_asked(request, LISTED)))
+def _rows(pairings: Pairings, request: Request) -> PairIndex:
+    return _asked(pairings, request).index
 
 
 def _conversation(pairings: Pairings, request: Request) -> Any:
     return _asked(pairings, request).conversation(address_asked(request), request.query_params.get("side", "b"))
-
-
-def _siblings(pairings: Pairings, request: Request) -> Any:
-    address = address_asked(request)
-    return _asked(pairings, request).index.siblings(address.suite, address.case)
 
 
 def _show(pairings: Pairings, request: Request) -> Response:

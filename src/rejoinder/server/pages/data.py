@@ -16,7 +16,7 @@ from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import LISTED, address_asked, number_asked, query_asked
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.row_store import Address
+from rejoinder.server.row_store import Address, RowStore
 from rejoinder.server.run_index import RunIndex
 
 PATIENCE_S = 5.0
@@ -55,37 +55,50 @@ def conversation_at(index: RunIndex, address: Address) -> Conversation | None:
     return None if row is None or result is None else conversation_of(result, row)
 
 
-def _rows(desk: Desk, request: Request) -> Any:
+def _rows(store: RowStore[Any], request: Request) -> Any:
     start, count = number_asked(request, "from", 0), number_asked(request, "count", FIRST_ROWS)
-    return indexed(desk, request).find(query_asked(request), start, count)
+    return store.find(query_asked(request), start, count)
 
 
-def _place(desk: Desk, request: Request) -> Any:
-    return Place(indexed(desk, request).place(address_asked(request), query_asked(request, LISTED)))
+def _place(store: RowStore[Any], request: Request) -> Any:
+    return Place(store.place(address_asked(request), query_asked(request, LISTED)))
 
 
-def _conversation(desk: Desk, request: Request) -> Any:
-    return conversation_at(indexed(desk, request), address_asked(request))
-
-
-def _siblings(desk: Desk, request: Request) -> Any:
+def _siblings(store: RowStore[Any], request: Request) -> Any:
     address = address_asked(request)
-    return indexed(desk, request).siblings(address.suite, address.case)
+    return store.siblings(address.suite, address.case)
 
 
-_ANSWERS: dict[str, Callable[[Desk, Request], Any]] = {
+_OF_A_LIST: dict[str, Callable[[RowStore[Any], Request], Any]] = {
     "rows": _rows,
     "place": _place,
-    "conversation": _conversation,
     "siblings": _siblings,
 }
 
 
-def routes(desk: Desk) -> list[BaseRoute]:
+def list_routes(
+    path: str, rows: Callable[[Request], RowStore[Any]], conversation: Callable[[Request], Any]
+) -> list[BaseRoute]:
+    """What the script asks of a list, below an address. `rows`: those that a request is about."""
+    answers = {name: partial(_answer_of, answer, rows) for name, answer in _OF_A_LIST.items()}
     return [
-        Route(f"/data/runs/{{run}}/{name}", answering(partial(answer, desk)), methods=["GET"])
-        for name, answer in _ANSWERS.items()
+        Route(f"{path}/{name}", answering(answer), methods=["GET"])
+        for name, answer in {**answers, "conversation": conversation}.items()
     ]
+
+
+def _answer_of(
+    answer: Callable[[RowStore[Any], Request], Any], rows: Callable[[Request], RowStore[Any]], request: Request
+) -> Any:
+    return answer(rows(request), request)
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    return list_routes("/data/runs/{run}", partial(indexed, desk), partial(_conversation, desk))
+
+
+def _conversation(desk: Desk, request: Request) -> Any:
+    return conversation_at(indexed(desk, request), address_asked(request))
 
 
 def answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
