@@ -28,6 +28,7 @@ from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.pages import case_page, run_page
 from rejoinder.server.pages.copies import as_curl, as_yaml
 from rejoinder.server.pages.desk import Desk
+from rejoinder.server.pages.frame import PageData, page
 from rejoinder.server.pages.live import Live
 from rejoinder.server.queue import Entry, Queue
 from rejoinder.server.run_index import RunIndex
@@ -484,7 +485,7 @@ def test_a_server_that_only_shows_offers_no_acts(viewer: Viewer, made: str):
 def test_a_stopped_run_can_go_on_and_only_runs_of_the_server_can_be_stopped(viewer: Viewer, made: str):
     told = first_of(viewer.page(f"/runs/{made}"))
     assert (told["resumes"], told["stops"]) == (False, False)
-    assert run_page._acts(Desk(viewer.settings), _look(viewer, made, "interrupted"))["resumes"]
+    assert _look(viewer, made, "interrupted").is_stopped
 
 
 def _look(viewer: Viewer, made: str, status: Any) -> Any:
@@ -547,14 +548,15 @@ def test_a_run_that_goes_on_tells_its_new_rows_and_its_end(viewer: Viewer, made:
         with draft.open("ab") as file:
             file.write(lines[0])
         kind, news = await events_of(stream)
-        assert (news["from"], [row["case"] for row in news["rows"]]) == (1, ["capital"])
+        assert (news["next"], [row["case"] for row in news["rows"]]) == (2, ["capital"])
         draft.unlink()
         for name, content in whole.items():
             (folder.path / name).write_bytes(content)
         folder.unlock()
+        last = news
         while kind != "over":
-            kind, news = await events_of(stream)
-        assert news == {"state": "ended"}
+            last, (kind, news) = news, await events_of(stream)
+        assert last["state"] == "ended"
         desk.close()
 
     assert "Going on: cities" in viewer.page(f"/runs/{made}")
@@ -601,10 +603,12 @@ def test_what_a_killed_server_left_goes_with_the_next_one(tmp_path: Path, monkey
     other.delete()
 
 
-def test_the_data_of_a_page_cannot_end_its_block(viewer: Viewer):
-    from rejoinder.server.pages.frame import page
+class _Hostile(PageData, frozen=True, kw_only=True, tag="hostile"):
+    text: str
 
-    made = page("x", run_page.element("p"), {"page": "x", "text": "</script><!--<script>"})
+
+def test_the_data_of_a_page_cannot_end_its_block():
+    made = page("x", run_page.element("p"), _Hostile(text="</script><!--<script>"))
     assert msgspec.json.decode(re.findall(r'json">(.*?)</script>', bytes(made.body).decode())[0])["text"] == (
         "</script><!--<script>"
     )

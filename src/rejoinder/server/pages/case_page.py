@@ -74,7 +74,7 @@ def _show(desk: Desk, request: Request) -> Response:
         element("p", {"class": "say", "dir": "auto"}, f"{case}, of {suite}. {_sum(found)}"),
         _table(found),
     )
-    return page(shortened(title, 80), main, {"page": "case"})
+    return page(shortened(title, 80), main)
 
 
 def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:

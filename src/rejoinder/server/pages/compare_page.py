@@ -28,7 +28,7 @@ from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import too_large
 from rejoinder.server.pages.asked import address_asked, address_in, pieces, query_asked
-from rejoinder.server.pages.data import FIRST_ROWS, list_routes
+from rejoinder.server.pages.data import FIRST_ROWS, ListData, list_routes
 from rejoinder.server.pages.desk import Desk, Known, stamp_of
 from rejoinder.server.pages.frame import page, trouble
 from rejoinder.server.pair_index import PairIndex
@@ -36,6 +36,10 @@ from rejoinder.server.row_store import Address, Query
 
 MOST_KEPT = 4
 """Comparisons that are kept."""
+
+
+class ComparisonData(ListData, frozen=True, kw_only=True, tag="compare"):
+    """That of two runs."""
 
 
 class Pairing(Struct, frozen=True):
@@ -140,13 +144,8 @@ def _show(pairings: Pairings, request: Request) -> Response:
         version=__version__,
         pair=RunNames(a.id, b.id),
     )
-    data = {
-        "page": "compare",
-        "head": head,
-        "tags": found.index.tags(),
-        "query": query,
-        "found": found.index.find(query, 0, FIRST_ROWS),
-    }
+    first = found.index.find(query, 0, FIRST_ROWS)
+    data = ComparisonData(head=head, tags=found.index.tags(), query=query, found=first)
     worse = found.index.find(Query(show="worse"), 0, MOST_PLAIN)
     plain = plain_table("Passed in A and not in B", worse.rows, worse.total, prefix=f"/runs/{b.id}")
     overview = comparison_overview(found.found)

@@ -12,17 +12,30 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.report.page.records import Conversation, conversation_of, to_bytes
+from rejoinder.report.page.rows import Head
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import LISTED, address_asked, number_asked, query_asked
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.row_store import Address, RowStore
+from rejoinder.server.pages.frame import PageData
+from rejoinder.server.row_store import Address, Found, Query, RowStore
 from rejoinder.server.run_index import RunIndex
 
 PATIENCE_S = 5.0
 """How long an answer waits for the index of a large run; the page is told when there is more."""
 FIRST_ROWS = 60
 """Rows that are in the page itself."""
+
+
+class ListData(PageData, frozen=True, kw_only=True):
+    """What a page with a list begins with."""
+
+    head: Head
+    tags: list[str]
+    """Of all cases, to choose from."""
+    query: Query
+    found: Found
+    """The first rows under the query."""
 
 
 class Place(Struct, frozen=True):

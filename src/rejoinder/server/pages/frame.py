@@ -3,8 +3,7 @@ first data as a block in it."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from msgspec import Struct
 from starlette.responses import HTMLResponse
 
 from rejoinder._version import __version__
@@ -14,18 +13,21 @@ from rejoinder.report.page.shell import Assets, Page, document
 from rejoinder.server.pages import statics
 
 
+class PageData(Struct, frozen=True, kw_only=True, tag_field="page", tag="plain"):
+    """What the script begins with; `page` says which page it is. A plain one has nothing for it to do."""
+
+
 def page(
     title: str,
     overview: Markup,
-    data: dict[str, Any],
+    data: PageData | None = None,
     *,
     run: str = "",
     at: str = "",
     plain: Markup = NOTHING,
     status: int = 200,
 ) -> HTMLResponse:
-    """`data`: what the script begins with; `page` in it says which page this is. `run`: its id, or those of two. `at`:
-    where the title leads."""
+    """`run`: its id, or those of two. `at`: where the title leads."""
     shown = Page(
         title=f"{title} · rejoinder" if title else "rejoinder",
         crumb=title,
@@ -36,7 +38,7 @@ def page(
         home="/",
         at=at,
     )
-    return HTMLResponse("".join(document(shown, _assets(), [_block(data)])), status)
+    return HTMLResponse("".join(document(shown, _assets(), [_block(data or PageData())])), status)
 
 
 def _assets() -> Assets:
@@ -46,7 +48,7 @@ def _assets() -> Assets:
     )
 
 
-def _block(data: dict[str, Any]) -> Markup:
+def _block(data: PageData) -> Markup:
     """JSON that cannot end the element that it is in."""
     written = to_bytes(data).decode().replace("<", "\\u003c")
     return verbatim("script", {"id": "first", "type": "application/json"}, written)
@@ -65,4 +67,4 @@ def trouble(title: str, words: Child, status: int, links: Child = None) -> HTMLR
         ),
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs"), links),
     )
-    return page(title, told, {"page": "trouble"}, status=status)
+    return page(title, told, status=status)

@@ -66,7 +66,7 @@ def _show(desk: Desk, request: Request) -> Response:
         _disagreements(desk, digest),
         _runs(uses),
     )
-    return page(f"Judge {shortened(latest.name or latest.target, 60)}", main, {"page": "judge"})
+    return page(f"Judge {shortened(latest.name or latest.target, 60)}", main)
 
 
 def _uses(desk: Desk, digest: str) -> Iterator[Use]:

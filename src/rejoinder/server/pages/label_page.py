@@ -4,7 +4,6 @@ said. The labels are what `rejoinder judge test` reads."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,8 +15,20 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import is_digest
 from rejoinder.server.pages.data import answering, sound
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.pages.frame import page, trouble
-from rejoinder.server.pages.judged import digest_asked, judged_at, judged_in, labels_of
+from rejoinder.server.pages.frame import PageData, page, trouble
+from rejoinder.server.pages.judged import Item, Judged, Reply, Said, digest_asked, judged_at, judged_in, labels_of
+
+
+class LabelData(PageData, frozen=True, kw_only=True, tag="label"):
+    run: str
+    check: str
+    acts: bool
+    """May something be changed?"""
+    items: list[Item]
+    done: list[str]
+    """The ids of those that are labelled."""
+    first: Reply | None
+    """The first that is not."""
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -52,15 +63,14 @@ def _show(desk: Desk, request: Request) -> Response:
         element("div", {"id": "label"}, _without_script(len(found), len(done))),
         element("p", {"class": "acts"}, _back(look), _judge(check)),
     )
-    data = {
-        "page": "label",
-        "run": look.id,
-        "check": check,
-        "acts": not desk.settings.read_only,
-        "items": [one.item for one in found],
-        "done": done,
-        "first": None if first is None else first.reply,
-    }
+    data = LabelData(
+        run=look.id,
+        check=check,
+        acts=not desk.settings.read_only,
+        items=[one.item for one in found],
+        done=done,
+        first=None if first is None else first.reply,
+    )
     return page(f"Label: {look.title}", main, data, run=look.id, at=f"/runs/{look.id}")
 
 
@@ -97,17 +107,17 @@ def _choose(look: Look) -> Response:
         element("h1", None, "Label replies: which judge?"),
         element("ul", {"class": "choices-list"}, links),
     )
-    return page(f"Label: {look.title}", main, {"page": "trouble"}, run=look.id)
+    return page(f"Label: {look.title}", main, run=look.id)
 
 
-def _reply(desk: Desk, request: Request) -> Any:
+def _reply(desk: Desk, request: Request) -> Reply:
     return _asked(desk, request).reply
 
 
-def _verdict(desk: Desk, request: Request) -> Any:
+def _verdict(desk: Desk, request: Request) -> Said:
     return _asked(desk, request).said
 
 
-def _asked(desk: Desk, request: Request) -> Any:
+def _asked(desk: Desk, request: Request) -> Judged:
     get = request.query_params.get
     return judged_at(sound(desk, get("run", "")), digest_asked(get("check", "")), get("id", ""))

@@ -6,17 +6,18 @@ rows that are new, the counts of the pills, and how the run stands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
 
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from rejoinder.report.page.rows import Row
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import number_asked
-from rejoinder.server.pages.desk import Desk
+from rejoinder.server.pages.desk import Desk, LookState
 from rejoinder.server.row_store import Query
 from rejoinder.server.streams import Streams, event
 
@@ -24,6 +25,25 @@ PAUSE_S = 0.5
 MOST_ROWS = 200
 """Rows of one event."""
 WALK_S = 0.2
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """What an event tells."""
+
+    rows: Sequence[Row]
+    """Those that are new."""
+    next: int
+    """The place of the row after them."""
+    total: int
+    """Rows that there are by now."""
+    planned: int
+    counts: dict[str, int] | None
+    """Of each pill; None where they are as before."""
+    state: LookState
+    mark: str
+    verified: bool
+    over: bool
+    """Is there nothing more to come?"""
 
 
 class Live:
@@ -38,24 +58,24 @@ class Live:
         return self._streams.answer(self.events(run, after), PAUSE_S)
 
     async def events(self, run: str, after: int) -> AsyncGenerator[bytes | None]:
-        last = ""
+        last: tuple[str, bool] | None = None
         while True:
             try:
                 news = await run_in_threadpool(self._news, run, after)
             except ApiError:
                 yield event("gone", {})
                 return
-            state = f"{news['mark']} {news['verified']}"
-            if news["rows"] or state != last:
+            state = news.mark, news.verified
+            if news.rows or state != last:
                 yield event("news", news)
-                after, last = news["next"], state
-            if news["over"]:
-                yield event("over", {"state": news["state"]})
+                after, last = news.next, state
+            if news.over:
+                yield event("over", {})
                 return
-            if len(news["rows"]) < MOST_ROWS:
+            if len(news.rows) < MOST_ROWS:
                 yield None
 
-    def _news(self, run: str, after: int) -> dict[str, Any]:
+    def _news(self, run: str, after: int) -> News:
         look = self._desk.look(run)
         index = self._desk.index(look, WALK_S)
         state = index.state
@@ -63,18 +83,17 @@ class Live:
         rows = index.after(after, MOST_ROWS)
         end = after + len(rows)
         waits = look.state == "running" or self._desk.is_queued(look) or not look.verified or not state.done
-        return {
-            "from": after,
-            "rows": rows,
-            "next": end,
-            "total": state.rows,
-            "planned": 0 if look.receipt is None else look.receipt.planned,
-            "counts": index.find(Query(), 0, 0).counts if rows else None,
-            "state": look.state,
-            "mark": look.mark,
-            "verified": look.verified,
-            "over": not waits and end >= state.rows,
-        }
+        return News(
+            rows=rows,
+            next=end,
+            total=state.rows,
+            planned=0 if look.receipt is None else look.receipt.planned,
+            counts=index.find(Query(), 0, 0).counts if rows else None,
+            state=look.state,
+            mark=look.mark,
+            verified=look.verified,
+            over=not waits and end >= state.rows,
+        )
 
 
 def routes(desk: Desk, streams: Streams) -> list[BaseRoute]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from rejoinder._version import __version__
 from rejoinder.engine.folder import is_run_id
 from rejoinder.history.index import read_history
+from rejoinder.model.history import Notes
 from rejoinder.report.page.grid import MOST_CASES, Grid, mark
 from rejoinder.report.page.markup import Child, Markup, element, joined, sentence
 from rejoinder.report.page.overview import damaged_overview, figure, judge_words, run_overview, when
@@ -22,9 +23,9 @@ from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.report.words import count
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
-from rejoinder.server.pages.data import FIRST_ROWS, conversation_at
-from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
+from rejoinder.server.pages.desk import Desk, Look, LookState
+from rejoinder.server.pages.frame import PageData, page, trouble
 from rejoinder.server.pages.runs_page import run_before
 from rejoinder.server.queue import Queue
 from rejoinder.server.row_store import Address, Query
@@ -34,6 +35,39 @@ FIRST_S = 0.2
 """How long a page waits for the index of a large run; the rest of the rows comes later."""
 EVERY_ROW = 5_000
 """Up to so many conversations all of them are in the grid; of more the worst cases."""
+
+
+class WaitingData(PageData, frozen=True, kw_only=True, tag="waiting"):
+    """The page is loaded again until the run has begun."""
+
+
+class LiveData(Struct, frozen=True, kw_only=True):
+    """What is still to come."""
+
+    running: bool
+    rows: int
+    """Of the list, that are there already."""
+    whole: bool
+    """Are all conversations that have ended among them?"""
+
+
+class RunData(ListData, frozen=True, kw_only=True, tag="run"):
+    """That of one run: what can be done with it, and what the forms for it begin with."""
+
+    conversation: Conversation | None
+    acts: bool
+    """May something be changed?"""
+    state: LookState
+    mark: str
+    """Another one when the run has begun, was killed, goes on or has ended."""
+    stops: bool
+    """Can it be stopped? The queue has started it, or will go on with it."""
+    resumes: bool
+    """Did it end before its time?"""
+    targets: list[str]
+    notes: Notes
+    live: LiveData | None
+    """None where everything is there."""
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -68,16 +102,22 @@ def _show(desk: Desk, request: Request) -> Response:
         return trouble("No such conversation", words, 404, back)
     query = query_asked(request)
     found = index.find(query, 0, FIRST_ROWS)
-    data = {
-        "page": "run",
-        "head": head_of(desk, look),
-        "tags": index.tags(),
-        "query": query,
-        "found": found,
-        "conversation": conversation,
-        **_acts(desk, look),
-        "live": _live(look, index, queued=desk.is_queued(look)),
-    }
+    queued = desk.is_queued(look)
+    data = RunData(
+        head=head_of(desk, look),
+        tags=index.tags(),
+        query=query,
+        found=found,
+        conversation=conversation,
+        acts=not desk.settings.read_only,
+        state=look.state,
+        mark=look.mark,
+        stops=queued,
+        resumes=look.is_stopped,
+        targets=_targets(look),
+        notes=look.notes,
+        live=_live(look, index, queued=queued),
+    )
     plain = _plain(look, index) if conversation is None else _told(conversation)
     return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
 
@@ -96,9 +136,7 @@ def _waiting(desk: Desk, run: str) -> Response | None:
         element("p", {"class": "say", "dir": "auto"}, sentence(told)),
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs")),
     )
-    return page(
-        "Not begun" if entry.ended else "Waiting", main, {"page": "trouble" if entry.ended else "waiting"}, run=run
-    )
+    return page("Not begun" if entry.ended else "Waiting", main, None if entry.ended else WaitingData(), run=run)
 
 
 def _sentence(words: str) -> str:
@@ -119,8 +157,7 @@ def _addresses(names: list[str]) -> tuple[Address | None, Address | None]:
 
 def head_of(desk: Desk, look: Look) -> Head:
     """What the script knows of the run."""
-    summary, receipt = None if look.report is None else look.report.summary, look.receipt
-    targets = [] if receipt is None else [target.name for target in receipt.targets]
+    summary, targets = None if look.report is None else look.report.summary, _targets(look)
     return Head(
         run=look.id,
         title=look.title,
@@ -133,25 +170,15 @@ def head_of(desk: Desk, look: Look) -> Head:
     )
 
 
-def _acts(desk: Desk, look: Look) -> dict[str, Any]:
-    """What can be done with the run, and what the forms for it begin with."""
-    receipt = look.receipt
-    return {
-        "acts": not desk.settings.read_only,
-        "state": look.state,
-        "mark": look.mark,
-        "stops": desk.is_queued(look),
-        "resumes": look.is_stopped,
-        "targets": [] if receipt is None else [target.name for target in receipt.targets],
-        "notes": look.notes,
-    }
+def _targets(look: Look) -> list[str]:
+    return [] if look.receipt is None else [target.name for target in look.receipt.targets]
 
 
-def _live(look: Look, index: RunIndex, *, queued: bool) -> dict[str, Any] | None:
+def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
     """What is still to come: None where everything is there."""
     if look.state != "running" and not queued and index.state.done and look.verified:
         return None
-    return {"running": look.state == "running", "rows": index.state.rows, "whole": index.state.done}
+    return LiveData(running=look.state == "running", rows=index.state.rows, whole=index.state.done)
 
 
 # The top of the page
@@ -250,7 +277,7 @@ def _notes(look: Look, index: RunIndex) -> Iterator[str]:
 
 
 def _damaged(look: Look, words: str) -> Response:
-    return page(f"Run {look.id} is damaged", damaged_overview(look.id, [words]), {"page": "damaged"}, run=look.id)
+    return page(f"Run {look.id} is damaged", damaged_overview(look.id, [words]), run=look.id)
 
 
 # What is there without JavaScript

@@ -21,7 +21,7 @@ from rejoinder.report.page.overview import figure, when
 from rejoinder.report.words import count, money, seconds, shortened
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.frame import page
+from rejoinder.server.pages.frame import PageData, page
 from rejoinder.server.pages.listed import Listed, age, holds, listed
 from rejoinder.server.queue import Queue
 from rejoinder.stats import percent, rate_words
@@ -36,6 +36,11 @@ _FILTERS = ("suite", "status", "tag", "q")
 _STATUSES = ("passed", "failed", "error", "running", "killed", "interrupted", "budget", "damaged")
 
 Wanted = dict[str, str]
+
+
+class RunsData(PageData, frozen=True, kw_only=True, tag="runs"):
+    live: bool
+    """Does one of the runs go on?"""
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -60,8 +65,7 @@ def _show(desk: Desk, request: Request) -> Response:
         _table(desk, shown) if shown else _nothing(rows),
         _more(len(found), start, wanted),
     )
-    data = {"page": "runs", "live": any(one.is_live for one in shown), "wanted": wanted}
-    return page("Runs", main, data)
+    return page("Runs", main, RunsData(live=any(one.is_live for one in shown)))
 
 
 def _is_wanted(row: RunRow, wanted: Wanted) -> bool:

@@ -1,6 +1,6 @@
 /* A run that goes on: rows as they come, how many are done, and its end. */
 
-/** @typedef {{from: number, rows: Row[], next: number, total: number, planned: number, counts: Record<string, number> | null, state: string, mark: string}} News */
+/** @typedef {{rows: Row[], total: number, planned: number, counts: Record<string, number> | null, state: string, mark: string}} News */
 
 /** Milliseconds between two looks at the list. */
 const BREATH = 400;
