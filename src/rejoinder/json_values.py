@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 
 def at(value: Any, *names: str) -> Any:
     """What lies under names in a value; None where nothing does."""
@@ -21,8 +23,7 @@ def text_at(value: Any, *names: str) -> str:
 
 
 def list_at(value: Any, *names: str) -> list[Any]:
-    found = at(value, *names)
-    return found if isinstance(found, list) else []
+    return as_list(at(value, *names))
 
 
 MOST_MONEY = 1e9
@@ -47,6 +48,19 @@ def text_of(content: Any) -> str:
     if not isinstance(content, list):
         return ""
     return "\n".join(text for block in content if (text := text_at(block, "text")))
+
+
+def decoded(text: str) -> Any:
+    """What JSON text holds; None where it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value, or nothing where it is none."""
+    return value if isinstance(value, list) else []
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import copy
 from hashlib import blake2b
-from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.engine.plan import Job
+from rejoinder.json_values import decoded
 from rejoinder.model import ChatMessage, Reply, ToolCall
 from rejoinder.model.tools import (
     NOT_CALLED,
@@ -30,7 +29,7 @@ from rejoinder.model.tools import (
     offered_name,
 )
 from rejoinder.spelling import did_you_mean
-from rejoinder.tools import Use, read_answer
+from rejoinder.tools import Use, read_answer, too_slow
 
 MOST_AT_ONCE = 64
 """Calls of one reply that are answered; a model that makes more is told so."""
@@ -121,7 +120,7 @@ class Toolbox:
             return Planned(call, answer=ToolAnswer(what, failed=True))
         tool = self.tools[offered.source]
         arguments = call.arguments.strip() or "{}"
-        if not isinstance(_decoded(arguments), dict):
+        if not isinstance(decoded(arguments), dict):
             return Planned(known, answer=ToolAnswer("the arguments are no JSON object", failed=True))
         number = self._made[offered.source, offered.tool]
         self._made[offered.source, offered.tool] += 1
@@ -156,16 +155,9 @@ class Toolbox:
         return int.from_bytes(drawn.digest()) < fault.rate * (1 << 64)
 
 
-def _decoded(arguments: str) -> Any:
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
 def _failing(fault: Fault) -> ToolAnswer:
     if fault.fault == "timeout":
-        return ToolAnswer(f"the tool did not answer within {fault.seconds:g} s", failed=True)
+        return too_slow(fault.seconds)
     return ToolAnswer("the tool failed: internal error", failed=True)
 
 

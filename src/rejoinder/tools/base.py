@@ -101,6 +101,11 @@ def cut(text: str) -> str:
     return f"{text[:LONGEST_RESULT]}\n(cut after {LONGEST_RESULT:,} of {len(text):,} characters)"
 
 
+def too_slow(seconds: float) -> ToolAnswer:
+    """What a model is told where a tool takes too long, whether it does or is made to."""
+    return ToolAnswer(f"the tool did not answer within {seconds:g} s", failed=True)
+
+
 def read_answer(text: str) -> ToolAnswer:
     """A recorded answer. Raises msgspec.MsgspecError."""
     return msgspec.json.decode(text, type=ToolAnswer)

@@ -30,6 +30,7 @@ from rejoinder.tools.base import (
     ToolFault,
     Use,
     cut,
+    too_slow,
 )
 from rejoinder.user_code.line_process import LineFault, LineProcess
 from rejoinder.user_code.processes import ProcessFault
@@ -115,10 +116,10 @@ class McpServer:
         try:
             result = await self._within(patience + 1, client.call_tool(use.name, arguments, patience), use.name)
         except TimeoutError:
-            return _too_slow(patience)
+            return too_slow(patience)
         except MCPError as error:
             if error.code == _TIMED_OUT:
-                return _too_slow(patience)
+                return too_slow(patience)
             if self._broken.is_set():
                 raise await self._ended(use.name) from None
             answer = ToolAnswer(cut(error.message), failed=True)
@@ -330,10 +331,6 @@ def _http_client(tools: McpTools, heard: _Heard) -> Any:
 
 def _in_a_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_COMPLAINT].removesuffix(":")
-
-
-def _too_slow(seconds: float) -> ToolAnswer:
-    return ToolAnswer(f"the tool did not answer within {seconds:g} s", failed=True)
 
 
 def _is_picture(image: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from rejoinder.model.tools import Listed, PythonTool, ToolAnswer
-from rejoinder.tools.base import ToolFault, Use, cut
+from rejoinder.tools.base import ToolFault, Use, cut, too_slow
 from rejoinder.user_code import FunctionFault, call_function, in_words, load_function, recordable
 
 TIMEOUT_S = 60.0
@@ -45,7 +45,7 @@ class PythonFunction:
                 answer = await call_function(self._call, self._folders, work)
                 text = await call_function(self._call, self._folders, _text_of, answer)
         except TimeoutError:
-            return ToolAnswer(f"the tool did not answer within {TIMEOUT_S:g} s", failed=True)
+            return too_slow(TIMEOUT_S)
         except FunctionFault as fault:
             if fault.error is None:
                 raise ToolFault(str(fault)) from fault
