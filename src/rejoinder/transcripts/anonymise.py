@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
+from rejoinder.json_values import decoded
 from rejoinder.model import ChatMessage, ToolCall
 from rejoinder.transcripts.stand_ins import Anonymiser
 from rejoinder.transcripts.values import Said, Transcript
 
 
-def anonymise(transcripts: Sequence[Transcript], further: Iterable[str] = ()) -> tuple[list[Transcript], Anonymiser]:
-    """Copies of conversations with stand-ins, and what was done. `further`: other texts that are written."""
+def anonymise(transcripts: Sequence[Transcript]) -> tuple[list[Transcript], Anonymiser]:
+    """Copies of conversations with stand-ins, and what was done."""
     anonymiser = Anonymiser()
-    for text in (*further, *(text for one in transcripts for text in _texts(one))):
+    for text in (text for one in transcripts for text in _texts(one)):
         anonymiser.look(text)
     return [_with_stand_ins(one, anonymiser.replace) for one in transcripts], anonymiser
 
@@ -28,7 +29,7 @@ def _texts(transcript: Transcript) -> Iterator[str]:
         yield said.message.tool_call_id
         for call in said.message.tool_calls:
             yield from (call.id, call.name, call.result or "", call.arguments)
-            yield from _inner_texts(_decoded(call.arguments))
+            yield from _inner_texts(decoded(call.arguments))
 
 
 def _inner_texts(value: Any) -> Iterator[str]:
@@ -43,17 +44,10 @@ def _inner_texts(value: Any) -> Iterator[str]:
             yield from _inner_texts(one)
 
 
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 def _with_stand_ins(transcript: Transcript, replace: Callable[[str], str]) -> Transcript:
     def in_arguments(text: str) -> str:
         """Inside JSON each text is replaced by itself, so that it stays JSON."""
-        value = _decoded(text)
+        value = decoded(text)
         return replace(text) if value is None else msgspec.json.encode(_each(value)).decode()
 
     def _each(value: Any) -> Any:

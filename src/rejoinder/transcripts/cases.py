@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from rejoinder.json_values import decoded
 from rejoinder.model import ToolCall
 from rejoinder.transcripts.values import Said, Transcript, Turn, is_visible, joined
 from rejoinder.yaml_text import yaml_comment, yaml_flow, yaml_lines, yaml_text
@@ -203,10 +203,7 @@ def _id(call: ToolCall, number: int) -> str:
 
 def _object(call: ToolCall) -> dict[str, Any] | None:
     """The arguments, if a suite can hold them: an object whose keys are not too long."""
-    try:
-        value = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    value = decoded(call.arguments or "{}")
     return value if isinstance(value, dict) and _has_short_keys(value) else None
 
 

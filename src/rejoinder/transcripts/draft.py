@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
-from rejoinder.json_values import at, count_at, list_at, text_at
+from rejoinder.json_values import as_list, at, count_at, text_at
 from rejoinder.model import ChatMessage, ToolCall, Usage
 from rejoinder.model.calls import LATEST
 from rejoinder.model.messages import Role, ToolStatus
@@ -249,4 +249,4 @@ def usage_beside_cache(value: Any, given: str, made: str, read: str, written: st
 
 def blocks(content: Any) -> list[Any]:
     """The parts of a content; a text is one part."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list_at({"": content}, "")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)

@@ -136,7 +136,7 @@ def _read(path: Path, name: str, format: str | None) -> list[Transcript]:
 
 def _completed(transcript: Transcript, document: Document, number: int) -> Transcript:
     """With an id and a title, and with what was left of the last line."""
-    unknown, notes = transcript.unknown, transcript.notes
+    unknown = transcript.unknown
     if document.cut_off:
         unknown = (*unknown, Unknown("half a line at the end", (document.cut_off,)))
     first = next((turn.prompt for turn in transcript.turns), "").strip()
@@ -146,7 +146,6 @@ def _completed(transcript: Transcript, document: Document, number: int) -> Trans
         id=id if 0 < len(id := transcript.id.strip()) <= LONGEST_ID else f"{document.stem}-{number}",
         title=title[:LONGEST_TITLE].strip(),
         unknown=unknown,
-        notes=notes,
     )
 
 

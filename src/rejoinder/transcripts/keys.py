@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from rejoinder.json_values import as_mapping
+from rejoinder.json_values import as_mapping, decoded
 
 MOST_KEYS = 200
 _LONGEST_VALUE = 300
@@ -46,9 +44,4 @@ def _name(value: Any) -> str:
 
 def _decoded(value: Any) -> Any:
     """Mappings may be written as JSON text where a format has flat values only."""
-    if not isinstance(value, str) or not value.startswith("{"):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    return decoded(value) if isinstance(value, str) and value.startswith("{") else value

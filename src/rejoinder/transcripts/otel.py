@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, get_args
 
-import msgspec
 from msgspec import structs
 
-from rejoinder.json_values import at, count_at, list_at, money_at, text_at
+from rejoinder.json_values import as_list, at, count_at, decoded, list_at, money_at, text_at
 from rejoinder.model import ToolCall, Usage
 from rejoinder.model.messages import ToolStatus
 from rejoinder.transcripts.draft import Draft, as_text, finished, tool_call
@@ -80,12 +79,7 @@ def _content(span: Span, name: str) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    return decoded(value) if isinstance(value, str) else value
 
 
 def _has_messages(span: Span) -> bool:
@@ -95,9 +89,9 @@ def _has_messages(span: Span) -> bool:
 def _heard(span: Span) -> list[Any]:
     """The messages that were sent."""
     return (
-        list_at({"": _content(span, "gen_ai.input.messages")}, "")
+        as_list(_content(span, "gen_ai.input.messages"))
         or listed(span.values, "gen_ai.prompt")
-        or list_at({"": _content(span, "gen_ai.prompt")}, "")
+        or as_list(_content(span, "gen_ai.prompt"))
         or [{"role": role, **_body(event)} for event in span.events if (role := _SAID.get(event["event.name"]))]
     )
 
@@ -105,9 +99,9 @@ def _heard(span: Span) -> list[Any]:
 def _answered(span: Span) -> list[Any]:
     """The messages that came back, one for each choice."""
     return (
-        list_at({"": _content(span, "gen_ai.output.messages")}, "")
+        as_list(_content(span, "gen_ai.output.messages"))
         or listed(span.values, "gen_ai.completion")
-        or list_at({"": _content(span, "gen_ai.completion")}, "")
+        or as_list(_content(span, "gen_ai.completion"))
         or [_choice(_body(event)) for event in span.events if event["event.name"] == "gen_ai.choice"]
     )
 
@@ -132,7 +126,7 @@ def _told(draft: Draft, span: Span) -> Told:
     values = span.values
     model = text_at(values, "gen_ai.response.model") or text_at(values, "gen_ai.request.model") or None
     system = _content(span, "gen_ai.system_instructions")
-    instructions = "\n\n".join(text_at(part, "content") for part in list_at({"": system}, "")).strip()
+    instructions = "\n\n".join(text_at(part, "content") for part in as_list(system)).strip()
     heard = [said_by("system", instructions)] if instructions else []
     for message in _heard(span):
         heard += _messages(draft, message, at=span.start)
@@ -203,7 +197,7 @@ def _parts(message: Any) -> list[Any]:
 
 def _texts(content: Any) -> Iterator[str]:
     """Of blocks, which some programs write as they were sent, and some as JSON text."""
-    return (text_at(block, "text") for block in list_at({"": content}, "") if text_at(block, "text"))
+    return (text_at(block, "text") for block in as_list(content) if text_at(block, "text"))
 
 
 def _function(call: Any) -> dict[str, Any]:
