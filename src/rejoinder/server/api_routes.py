@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -18,12 +19,15 @@ from rejoinder.engine.folder import RunBusy
 from rejoinder.errors import MissingKey, RejoinderError, SuiteError
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
+from rejoinder.server.known import Known
 from rejoinder.server.queue import InQueue, Queue, QueueFull
 from rejoinder.server.settings import Settings
 from rejoinder.server.streams import Streams
 from rejoinder.server.supervisor import Supervisor
 
 PREFIX = "/api/v1"
+MOST_COUNTED = 100
+"""Files of results of which is remembered how many they have."""
 
 
 class Api:
@@ -34,7 +38,7 @@ class Api:
         self.queue = Queue(settings.root, settings.limits.queued)
         self.supervisor = Supervisor(self.queue, settings.jobs)
         self.closing = asyncio.Event()
-        self.counted: dict[str, tuple[int, int]] = {}
+        self.counted: Known[Path, tuple[int, int]] = Known(MOST_COUNTED)
         """Of files of results: how far they were counted, and how many there were."""
         self.streams = Streams(settings.limits.streams, self.closing)
         self.loading = threading.Lock()

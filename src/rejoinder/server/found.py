@@ -18,7 +18,6 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
 
-MOST_COUNTED = 100
 _CODES: dict[Status, int] = {"damaged": 3, "killed": 3, "refused": 2, "cancelled": 130, "interrupted": 130}
 """Exit codes of runs whose summary does not say one."""
 
@@ -126,7 +125,7 @@ def _status(folder: RunFolder, receipt: Receipt, entry: Entry | None) -> Status:
 
 def count_results(api: Api, path: Path) -> int:
     """How many results a file has. One that grows is counted on from where it was counted last."""
-    start, count = api.counted.pop(str(path), (0, 0))
+    start, count = api.counted.get(path) or (0, 0)
     try:
         with open_file(path) as stream:
             stream.seek(start)
@@ -134,9 +133,7 @@ def count_results(api: Api, path: Path) -> int:
                 start, count = start + len(block), count + block.count(b"\n")
     except (OSError, RunDamaged):
         return count
-    api.counted[str(path)] = (start, count)  # the last to be forgotten
-    while len(api.counted) > MOST_COUNTED:
-        api.counted.pop(next(iter(api.counted)))
+    api.counted.put(path, (start, count))
     return count
 
 

@@ -8,8 +8,6 @@ told when something is wrong.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
-from collections.abc import Hashable
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -31,6 +29,7 @@ from rejoinder.run_files import RunDamaged, refuse_special_files
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import find_folder, results_file, size_of, too_large
 from rejoinder.server.index_folder import IndexFolder
+from rejoinder.server.known import Known
 from rejoinder.server.queue import Queue
 from rejoinder.server.run_index import RunIndex
 from rejoinder.server.settings import Settings
@@ -47,33 +46,6 @@ _LARGE = ("results.jsonl", "journal.jsonl")
 _STAMPED = ("run.json", "summary.json", "results.jsonl", "journal.jsonl", "checksums", "suite.json", "cases.jsonl")
 
 LookState: TypeAlias = Literal["running", "killed", "ended", "damaged"]
-_Key = TypeVar("_Key", bound=Hashable)
-_Kept = TypeVar("_Kept")
-
-
-class Known(Generic[_Key, _Kept]):
-    """The things that were asked for last."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-
-    def get(self, key: _Key) -> _Kept | None:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    def put(self, key: _Key, value: _Kept) -> list[_Kept]:
-        """What has to go for it."""
-        self._kept[key] = value
-        self._kept.move_to_end(key)
-        return [self._kept.popitem(last=False)[1] for _ in range(max(0, len(self._kept) - self._most))]
-
-    def drop(self, key: _Key) -> None:
-        self._kept.pop(key, None)
-
-    def values(self) -> list[_Kept]:
-        return list(self._kept.values())
 
 
 class Look(Struct, frozen=True):
