@@ -231,6 +231,14 @@ def test_a_name_with_slashes_is_one_piece_of_an_address(project: Project):
 def test_what_is_not_there_is_said_on_a_page(viewer: Viewer, path: str):
     page = viewer.page(path, 404)
     assert 'href="/"' in page
+    assert re.search(r'<p class="say">[A-Z][^<]+\.</p>', page), "a whole sentence says why"
+
+
+def test_pages_and_the_api_say_the_same_of_a_run_that_is_not_there(viewer: Viewer):
+    run = "20200101-000000-aaaa"
+    [asked, page] = [viewer.get(f"{place}/runs/{run}{rest}") for place, rest in (("/api/v1", ""), ("/data", "/rows"))]
+    assert (asked.status_code, asked.json()["error"]["code"]) == (404, "no-run")
+    assert page.json() == asked.json()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,11 @@ def count(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
+def capital(words: str) -> str:
+    """Words as they begin a sentence."""
+    return f"{words[:1].upper()}{words[1:]}"
+
+
 def shortened(text: str, most: int) -> str:
     """A text in one line of at most so many characters."""
     line = " ".join(text.split())

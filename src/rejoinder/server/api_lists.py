@@ -25,8 +25,8 @@ from rejoinder.providers.model_list import known_models
 from rejoinder.providers.settings import model_of
 from rejoinder.report.comparison_json import write_comparisons_json
 from rejoinder.server.api_routes import Api, Call, Route
-from rejoinder.server.errors import ApiError
-from rejoinder.server.found import no_run, open_run
+from rejoinder.server.errors import ApiError, no_run
+from rejoinder.server.found import open_run
 from rejoinder.server.labels import LabelFile, LabelRow, is_digest, label_file, label_files, read_rows
 from rejoinder.suite import open_project, read_prices, read_targets
 from rejoinder.suite.discover import looks_like_suite

@@ -22,8 +22,8 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.model.history import Notes, Outcome, RunRow
 from rejoinder.project import user_values
 from rejoinder.server.api_routes import Api, Call, Route
-from rejoinder.server.errors import ApiError
-from rejoinder.server.found import Looked, in_project, locate, look, no_run
+from rejoinder.server.errors import ApiError, no_run
+from rejoinder.server.found import Looked, in_project, locate, look
 from rejoinder.server.posted import check_file_names, check_own, check_posted
 from rejoinder.server.queue import SUITE, Entry, Verb
 

@@ -72,6 +72,10 @@ class ApiError(Exception):
         return Response(content, self.status, self.headers, "application/json")
 
 
+def no_run(run: str) -> ApiError:
+    return ApiError(404, f"there is no run {run[:60]!r}", code="no-run")
+
+
 def of_status(status: int, detail: str = "", headers: dict[str, str] | None = None) -> ApiError:
     """An error that Starlette found: no such page, or another method."""
     words = detail if detail and detail != HTTPStatus(status).phrase else _WORDS.get(status, HTTPStatus(status).phrase)

@@ -14,7 +14,7 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.server.api_routes import Api
-from rejoinder.server.errors import ApiError
+from rejoinder.server.errors import ApiError, no_run
 from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
 
@@ -49,10 +49,6 @@ def open_run(api: Api, run: str) -> RecordedRun:
     if words := too_large(folder.path):
         raise ApiError(409, f"run {run} cannot be used: {words}", code="too-large")
     return RecordedRun(folder, api.settings.root)
-
-
-def no_run(run: str) -> ApiError:
-    return ApiError(404, f"there is no run {run[:60]!r}", code="no-run")
 
 
 class Looked(Struct, frozen=True):

@@ -34,7 +34,7 @@ from rejoinder.report.summary import (
     stale_words,
     unpriced_words,
 )
-from rejoinder.report.words import count, money, seconds, shortened
+from rejoinder.report.words import capital, count, money, seconds, shortened
 
 MOST_JUDGES = 50
 MOST_NAMED = 20
@@ -282,7 +282,7 @@ def notes_of(run: Run) -> Iterator[str]:
 
 
 def note_list(notes: Sequence[str]) -> Markup | None:
-    shown = [element("li", {"dir": "auto"}, sentence(f"{note[:1].upper()}{note[1:]}")) for note in notes]
+    shown = [element("li", {"dir": "auto"}, sentence(capital(note))) for note in notes]
     return element("ul", {"class": "notes"}, shown) if shown else None
 
 

@@ -24,7 +24,7 @@ from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import pieces
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pages.listed import Listed, age, listed
 from rejoinder.server.result_lines import placed_results
 
@@ -60,7 +60,7 @@ def _show(desk: Desk, request: Request) -> Response:
         if len(names) != 2:
             raise ApiError(404, "a case is named by its suite and its id")
     except ApiError as error:
-        return trouble("No such case", f"{error.message}.", error.status)
+        return refused("No such case", error)
     suite, case = names
     found = list(_history(desk, suite, case))
     if not found:

@@ -127,8 +127,7 @@ def _show(pairings: Pairings, request: Request) -> Response:
         found = _asked(pairings, request)
         address = _address(pieces(request)[3:])
     except ApiError as error:
-        words = f"{error.message[:1].upper()}{error.message[1:]}."
-        return trouble("These runs cannot be compared", words, error.status)
+        return refused("These runs cannot be compared", error)
     if address is not None and found.index.row(address) is None:
         return trouble("No such conversation", "Neither run has a conversation of that name.", 404)
     a, b = found.a.run, found.b.run

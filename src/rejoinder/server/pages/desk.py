@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ from rejoinder.model.history import Notes
 from rejoinder.report.page.overview import title_of
 from rejoinder.report.page.rows import PLAIN, frame_of
 from rejoinder.run_files import RunDamaged, refuse_special_files
-from rejoinder.server.errors import ApiError
+from rejoinder.server.errors import no_run
 from rejoinder.server.folders import find_folder, results_file, size_of, too_large
 from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.known import Known
@@ -85,6 +85,7 @@ class Desk:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.root = settings.root
+        self.queue = Queue(settings.root)
         self._indexed: IndexFolder | None = None
         self._lock = Lock()
         self._indexes: Known[str, RunIndex] = Known(MOST_INDEXES)
@@ -106,7 +107,7 @@ class Desk:
         """A run of the project, or new grades of one, by its whole id. Raises ApiError."""
         folder = find_folder(self.root, run)
         if folder is None:
-            raise ApiError(404, f"there is no run {run[:100]}")
+            raise no_run(run)
         return folder
 
     def look(self, run: str) -> Look:
@@ -133,7 +134,7 @@ class Desk:
 
     def is_queued(self, look: Look) -> bool:
         """Has the queue started it, or will it go on with it?"""
-        entry = Queue(self.root).find(look.id)
+        entry = self.queue.find(look.id)
         if entry is None or not entry.is_waiting:
             return False
         return look.state == "running" or (not entry.stop and (look.state == "killed" or look.is_stopped))

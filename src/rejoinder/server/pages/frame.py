@@ -10,6 +10,8 @@ from rejoinder._version import __version__
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence, text, verbatim
 from rejoinder.report.page.records import to_bytes
 from rejoinder.report.page.shell import Assets, Page, document
+from rejoinder.report.words import capital
+from rejoinder.server.errors import ApiError
 from rejoinder.server.pages import statics
 
 
@@ -54,7 +56,12 @@ def _block(data: PageData) -> Markup:
     return verbatim("script", {"id": "first", "type": "application/json"}, written)
 
 
-def trouble(title: str, words: Child, status: int, links: Child = None) -> HTMLResponse:
+def refused(title: str, error: ApiError, links: Child = None) -> HTMLResponse:
+    """A page that says why a request is refused."""
+    return trouble(title, f"{capital(error.message)}.", error.status, links)
+
+
+def trouble(title: str, words: str, status: int, links: Child = None) -> HTMLResponse:
     """A page that says what is wrong."""
     told = element(
         "section",
@@ -63,7 +70,7 @@ def trouble(title: str, words: Child, status: int, links: Child = None) -> HTMLR
             "div",
             {"class": "panel"},
             element("h1", None, title),
-            element("p", {"class": "say"}, sentence(words) if isinstance(words, str) else words),
+            element("p", {"class": "say"}, sentence(words)),
         ),
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs"), links),
     )

@@ -19,12 +19,12 @@ from rejoinder.model.results import Interval
 from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.markup import Child, Markup, address, element, table
 from rejoinder.report.page.overview import judge_words, when
-from rejoinder.report.words import count, interval, shortened
+from rejoinder.report.words import capital, count, interval, shortened
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import label_file
 from rejoinder.server.pages.asked import pieces
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.frame import page, trouble
+from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pages.judged import Judged, digest_asked, judged_in, labels_of
 from rejoinder.server.pages.listed import Listed, age, listed
 
@@ -49,7 +49,7 @@ def _show(desk: Desk, request: Request) -> Response:
     try:
         digest = digest_asked(pieces(request)[-1])
     except ApiError as error:
-        return trouble("No such judge", f"{error.message}.", error.status)
+        return refused("No such judge", error)
     uses = list(_uses(desk, digest))
     if not uses:
         return trouble("No such judge", f"None of the last {MOST_RUNS} runs was judged by it.", 404)
@@ -60,7 +60,7 @@ def _show(desk: Desk, request: Request) -> Response:
         {"id": "overview", "class": "overview judgepage", "aria-labelledby": "h-run"},
         element("h1", {"id": "h-run", "dir": "auto"}, f"Judge {latest.model or latest.target}"),
         element("p", {"class": "say", "dir": "auto"}, shortened(latest.check, LONGEST_REPLY)),
-        element("p", {"class": "lead"}, f"{judge_words(latest)[:1].upper()}{judge_words(latest)[1:]}."),
+        element("p", {"class": "lead"}, f"{capital(judge_words(latest))}."),
         _passport(passport) if passport is not None else _untested(digest),
         element("p", {"class": "acts"}, _more(desk, uses[0], digest)),
         _disagreements(desk, digest),

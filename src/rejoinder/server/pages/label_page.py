@@ -15,7 +15,7 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import is_digest
 from rejoinder.server.pages.data import answering, sound
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.pages.frame import PageData, page, trouble
+from rejoinder.server.pages.frame import PageData, page, refused, trouble
 from rejoinder.server.pages.judged import Item, Judged, Reply, Said, digest_asked, judged_at, judged_in, labels_of
 
 
@@ -47,7 +47,7 @@ def _show(desk: Desk, request: Request) -> Response:
             return _choose(look)
         found = list(judged_in(look, digest_asked(check)))
     except ApiError as error:
-        return trouble("Nothing to label", f"{error.message[:1].upper()}{error.message[1:]}.", error.status)
+        return refused("Nothing to label", error)
     if not found:
         return trouble("Nothing to label", "This judge was asked about no reply of the run.", 404, _back(look))
     labels = labels_of(desk, check)

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder._version import __version__
-from rejoinder.engine.folder import is_run_id
 from rejoinder.history.index import read_history
 from rejoinder.model.history import Notes
 from rejoinder.report.page.grid import MOST_CASES, Grid, mark
@@ -20,14 +19,13 @@ from rejoinder.report.page.overview import damaged_overview, figure, judge_words
 from rejoinder.report.page.records import Conversation
 from rejoinder.report.page.rows import Head, RowOutcome
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
-from rejoinder.report.words import count
+from rejoinder.report.words import capital, count
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
 from rejoinder.server.pages.desk import Desk, Look, LookState
-from rejoinder.server.pages.frame import PageData, page, trouble
+from rejoinder.server.pages.frame import PageData, page, refused, trouble
 from rejoinder.server.pages.runs_page import run_before
-from rejoinder.server.queue import Queue
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
 
@@ -83,7 +81,7 @@ def _show(desk: Desk, request: Request) -> Response:
         look = desk.look(run)
     except ApiError as error:
         waiting = _waiting(desk, run)
-        return waiting or trouble("No such run", f"{_sentence(error.message)} It may have been deleted.", error.status)
+        return waiting or trouble("No such run", f"{capital(error.message)}. It may have been deleted.", error.status)
     if look.state == "damaged":
         return _damaged(look, look.damage or "")
     back = element("a", {"class": "btn", "href": f"/runs/{look.id}"}, "The run")
@@ -93,7 +91,7 @@ def _show(desk: Desk, request: Request) -> Response:
         conversation = None if address is None else conversation_at(index, address)
         beside = None if other is None else conversation_at(index, other)
     except ApiError as error:
-        return trouble("Not found", _sentence(error.message), error.status, back)
+        return refused("Not found", error, back)
     if index.state.damage is not None:
         return _damaged(look, f"{index.source.name}: {index.state.damage}")
     missing = (address is not None and conversation is None) or (other is not None and beside is None)
@@ -124,7 +122,7 @@ def _show(desk: Desk, request: Request) -> Response:
 
 def _waiting(desk: Desk, run: str) -> Response | None:
     """A run of the queue that has not begun, or could not; None for any other."""
-    entry = Queue(desk.root).find(run) if is_run_id(run) else None
+    entry = desk.queue.find(run)
     if entry is None:
         return None
     told = entry.message or "It never began." if entry.ended else "It begins when those before it have ended."
@@ -137,10 +135,6 @@ def _waiting(desk: Desk, run: str) -> Response | None:
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs")),
     )
     return page("Not begun" if entry.ended else "Waiting", main, None if entry.ended else WaitingData(), run=run)
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _addresses(names: list[str]) -> tuple[Address | None, Address | None]:

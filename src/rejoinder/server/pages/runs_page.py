@@ -23,7 +23,6 @@ from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import PageData, page
 from rejoinder.server.pages.listed import Listed, age, holds, listed
-from rejoinder.server.queue import Queue
 from rejoinder.stats import percent, rate_words
 
 PAGE = 50
@@ -133,7 +132,7 @@ def _verdict(one: Listed) -> str:
 
 def _waiting(desk: Desk) -> Markup | None:
     """Runs of the queue that have not begun."""
-    entries = [one for one in Queue(desk.root).entries() if one.is_waiting and not one.folder(desk.root).path.exists()]
+    entries = [one for one in desk.queue.entries() if one.is_waiting and not one.folder(desk.root).path.exists()]
     if not entries:
         return None
     shown = [
