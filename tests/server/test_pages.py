@@ -507,7 +507,7 @@ def _do_nothing(_index: RunIndex) -> None:
 
 
 def test_a_large_run_is_shown_before_it_is_read_whole(viewer: Viewer, made: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rejoinder.server.run_index.BATCH", 1)
+    monkeypatch.setattr("rejoinder.server.row_store.BATCH", 1)
     monkeypatch.setattr(run_page, "FIRST_S", 0.0)
     monkeypatch.setattr("rejoinder.server.pages.desk.QUICKLY", 0)
     monkeypatch.setattr(RunIndex, "grow_on", _do_nothing)

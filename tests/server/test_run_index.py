@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.model import Result
+from rejoinder.report.page.pairs import Sides
 from rejoinder.report.page.rows import Frame, row_of
 from rejoinder.run_files import RunDamaged
 from rejoinder.server import row_store, run_index
 from rejoinder.server.errors import ApiError
+from rejoinder.server.pair_index import PairIndex
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import ORDER, RunIndex
 from tests.kit import bounded
@@ -181,7 +183,7 @@ def test_lines_beyond_what_a_run_can_have_are_left_out(tmp_path: Path, monkeypat
 
 
 def test_a_walk_can_be_broken_off_and_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "BATCH", 2)
+    monkeypatch.setattr(row_store, "BATCH", 2)
     path = write(tmp_path / "results.jsonl", *(passed(str(number)) for number in range(7)))
     index = RunIndex(path, tmp_path / "index.sqlite", Frame())
     assert index.grow(0) == run_index.State(2, done=False)
@@ -276,3 +278,20 @@ def test_lists_counts_and_places_agree_with_a_plain_walk(
         if addresses.count(address) == 1 and sum(address_of(one) == address for one in results) == 1:
             assert index.place(address, query) == place
     assert index.place(Address("no", "such", "case", None, 1), query) == -1
+
+
+def test_what_only_the_first_run_has_keeps_its_name_unless_the_second_has_another_case_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_store, "BATCH", 1)
+    a = write(tmp_path / "a.jsonl", *(passed("gone", trial=trial) for trial in (1, 2, 3)), passed("other"))
+    b = write(tmp_path / "b.jsonl", passed("other"))
+    index = PairIndex(b, a, tmp_path / "index.sqlite", Sides())
+    index.fill(lambda one: ("a", one.id, one.trial), lambda one: ("b", one.id, one.trial))
+    rows = index.find(Query(), 0, 10).rows
+    suite = passed("other").suite
+    assert [(row.case, row.suite) for row in rows] == [
+        ("other", suite),
+        *[("gone", suite)] * 3,
+        ("other", f"{suite} (A)"),
+    ]

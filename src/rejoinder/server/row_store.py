@@ -19,6 +19,8 @@ from rejoinder.report.page.rows import Row
 from rejoinder.run_files import open_file
 from rejoinder.server.errors import ApiError
 
+BATCH = 500
+"""Rows that are written at once."""
 SHORTEST_SEARCH = 3
 """Characters from which on transcripts are searched, too."""
 LONGEST_SEARCH = 200
@@ -51,6 +53,7 @@ create table hits (search integer, at integer, primary key (search, at)) without
 _Row = TypeVar("_Row", bound=Row)
 Place: TypeAlias = tuple[int | None, int | None]
 """Offset and size of a line; None where there is none."""
+NOWHERE: Place = (None, None)
 
 
 class Address(Struct, frozen=True):
@@ -272,7 +275,7 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def columns_of(row: Row, rank: int, here: Place, before: Place = (None, None)) -> tuple[Any, ...]:
+def _columns_of(row: Row, rank: int, here: Place, before: Place) -> tuple[Any, ...]:
     texts = (row.title, row.case, row.suite, row.target, row.variant or "", *row.tags, row.why)
     found, tags = "\n".join(map(folded, texts)), "\n".join(("", *row.tags, ""))
     name = (row.suite, row.case, row.target, row.variant or "", row.trial)
@@ -280,11 +283,27 @@ def columns_of(row: Row, rank: int, here: Place, before: Place = (None, None)) -
     return (row.at, *here, *name, rank, tags, found, msgspec.json.encode(row), *before, *counted)
 
 
-def write_rows(store: sqlite3.Connection, batch: list[tuple[Any, ...]]) -> None:
-    store.execute("begin")
-    store.executemany(_COUNT, ((row[3], row[4], *row[-2:]) for row in batch))
-    store.executemany(_INSERT, (row[:-2] for row in batch))
-    store.execute("commit")
+class RowWriter:
+    """Writes rows, many at once."""
+
+    def __init__(self, store: sqlite3.Connection) -> None:
+        self._store = store
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(self, row: Row, rank: int, here: Place, before: Place = NOWHERE) -> bool:
+        """Were rows written? The others wait for `write`."""
+        self._waiting.append(_columns_of(row, rank, here, before))
+        if len(self._waiting) < BATCH:
+            return False
+        self.write()
+        return True
+
+    def write(self) -> None:
+        self._store.execute("begin")
+        self._store.executemany(_COUNT, ((row[3], row[4], *row[-2:]) for row in self._waiting))
+        self._store.executemany(_INSERT, (row[:-2] for row in self._waiting))
+        self._store.execute("commit")
+        self._waiting.clear()
 
 
 _COUNT = """insert into cases (suite, "case", passed, others) values (?, ?, ?, ?)

@@ -13,20 +13,16 @@ import sqlite3
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.model import Result
 from rejoinder.report.page.rows import Frame, Row, row_of
 from rejoinder.run_files import RunDamaged, open_file
 from rejoinder.server.errors import ApiError
-from rejoinder.server.result_lines import LONGEST, MOST, MOST_BYTES, bounded_lines
-from rejoinder.server.row_store import Address, RowStore, addressed, columns_of, write_rows
+from rejoinder.server.result_lines import LONGEST, MOST, MOST_BYTES, bounded_lines, read_line
+from rejoinder.server.row_store import Address, RowStore, RowWriter, addressed
 
-BATCH = 500
-"""Conversations that are written at once."""
 _TAIL = 64
 """Bytes before the place where the walk ended, by which a file is known again."""
 
@@ -113,39 +109,42 @@ class RunIndex(RowStore[Row]):
         if self._state.damage is not None:
             return
         with open_file(self.source) as stream, self.opened() as store:
-            stat = self.source.lstat()
-            self._seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            if stat.st_size > MOST_BYTES:
-                raise RunDamaged(self.source, f"it has more than {MOST_BYTES >> 30} GiB, and is not read here")
+            self._remember_source()
             stream.seek(self._offset)
-            batch: list[tuple[Any, ...]] = []
-            state = structs.replace(self._state, done=True)
-            decode = msgspec.json.Decoder(Result).decode
+            writer, state = RowWriter(store), structs.replace(self._state, done=False)
             for offset, line, size in bounded_lines(stream, self._offset):
                 self._offset, self._tail = offset + size, line[-_TAIL:]
-                if size > LONGEST or state.rows >= MOST:
+                if state.rows >= MOST:
                     state = structs.replace(state, left_out=state.left_out + 1)
-                    if state.rows >= MOST:
-                        break
-                    continue
-                try:
-                    result = decode(line)
-                except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-                    number = state.rows + state.left_out + 1
-                    state = structs.replace(state, damage=f"line {number}: {error}")
                     break
-                row = row_of(result, state.rows, self._frame)
-                batch.append(columns_of(row, ORDER.index(row.outcome), (offset, size)))
-                state = structs.replace(state, rows=state.rows + 1)
-                if len(batch) >= BATCH:
-                    write_rows(store, batch)
-                    self._state = structs.replace(state, done=False)
-                    batch = []
+                state, is_written = self._taken(state, line, (offset, size), writer)
+                if state.damage is not None:
+                    break
+                if is_written:
+                    self._state = state
                     if end is not None and monotonic() > end:
-                        state = self._state
-                        break
-            write_rows(store, batch)
-            self._state = state
+                        return
+            writer.write()
+            self._state = structs.replace(state, done=True)
+
+    def _remember_source(self) -> None:
+        """By what the file is known again. Raises RunDamaged for one that is too large."""
+        stat = self.source.lstat()
+        self._seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if stat.st_size > MOST_BYTES:
+            raise RunDamaged(self.source, f"it has more than {MOST_BYTES >> 30} GiB, and is not read here")
+
+    def _taken(self, state: State, line: bytes, here: tuple[int, int], writer: RowWriter) -> tuple[State, bool]:
+        """The state with one more line, and whether all rows of it are written."""
+        if here[1] > LONGEST:
+            return structs.replace(state, left_out=state.left_out + 1), False
+        try:
+            result = read_line(line, Result, self.source, state.rows + state.left_out + 1)
+        except RunDamaged as error:
+            return structs.replace(state, damage=error.reason), False
+        row = row_of(result, state.rows, self._frame)
+        is_written = writer.add(row, ORDER.index(row.outcome), here)
+        return structs.replace(state, rows=state.rows + 1), is_written
 
     def result(self, address: Address) -> Result | None:
         return self.read(0, "offset, size", *addressed(address))
