@@ -162,14 +162,16 @@ _HINTS = {
 }
 
 
-class _ErrorBody(Struct, frozen=True):
+class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     message: str
     details: Any = None
 
 
-class _ErrorAnswer(Struct, frozen=True):
-    error: _ErrorBody
+class ErrorAnswer(Struct, frozen=True):
+    """What every refused request is answered with."""
+
+    error: ErrorBody
 
 
 class Server:
@@ -299,7 +301,7 @@ class Server:
 
 def _refusal(status: int, content: bytes) -> ServerError:
     try:
-        error = msgspec.json.decode(content, type=_ErrorAnswer).error
+        error = msgspec.json.decode(content, type=ErrorAnswer).error
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ServerError(f"the server answered with status {status}, which is no answer of rejoinder's")
     return RequestRefused(status, error.code, error.message, error.details)

@@ -6,7 +6,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+
+from rejoinder.client import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -31,18 +32,6 @@ CODES = {
 """The code of an error that has no other, by its status."""
 
 
-class ErrorBody(Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
-    details: Any = None
-
-
-class ErrorAnswer(Struct, frozen=True):
-    """What every refused request is answered with."""
-
-    error: ErrorBody
-
-
 class ApiError(Exception):
     """A request cannot be carried out."""
 
@@ -65,11 +54,8 @@ class ApiError(Exception):
     def response(self) -> Response:
         from starlette.responses import Response
 
-        body: dict[str, Any] = {"code": self.code, "message": self.message}
-        if self.details is not None:
-            body["details"] = self.details
-        content = msgspec.json.encode({"error": body})
-        return Response(content, self.status, self.headers, "application/json")
+        body = ErrorBody(code=self.code, message=self.message, details=self.details)
+        return Response(msgspec.json.encode(ErrorAnswer(body)), self.status, self.headers, "application/json")
 
 
 def no_run(run: str) -> ApiError:

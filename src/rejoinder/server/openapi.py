@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder._version import __version__
+from rejoinder.client import ErrorAnswer
 from rejoinder.server.api_routes import PREFIX, Route, takes_several
-from rejoinder.server.errors import ErrorAnswer
 
 _ALWAYS = (401, 403, 413, 421, 500)
 """Answers of the guard, which stands before every row."""
