@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from msgspec import structs
 
 from rejoinder.client import Server
 from rejoinder.server.app import make_app
 from rejoinder.server.settings import Settings
+from tests.kit import Project
 
 READY = re.compile(rb"viewer at (\S+)")
 PATIENCE_S = 60.0
@@ -113,6 +115,15 @@ def scripted(cases: int = 2, *, delay_ms: int = 0, name: str = "numbers") -> dic
         "target": "s",
         "evals": [{"id": f"c{number}", "prompt": "Count.", "checks": [{"contains": "one"}]} for number in range(cases)],
     }
+
+
+@contextlib.contextmanager
+def shared_project(folder: Path) -> Iterator[Project]:
+    """A project that several tests look at, or copy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        (folder / ".rejoinder").mkdir()
+        yield Project(folder)
 
 
 class Listener:

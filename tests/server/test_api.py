@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import tracemalloc
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -30,7 +29,7 @@ from rejoinder.server.queue import Queue
 from rejoinder.server.settings import Limits
 from rejoinder.server.streams import event
 from tests.kit import Project
-from tests.server.kit import api, ask, scripted, serving, settings
+from tests.server.kit import api, ask, scripted, serving, settings, shared_project
 
 UNKNOWN = "20200101-000000-0000"
 
@@ -39,18 +38,9 @@ UNKNOWN = "20200101-000000-0000"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with two runs of a suite; in the second one a case fails."""
     folder = tmp_path_factory.mktemp("made")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        (folder / ".rejoinder").mkdir()
-        _make(Project(folder))
+    with shared_project(folder) as project:
+        _make(project)
     return folder
-
-
-@pytest.fixture
-def place(project: Project, made: Path) -> Project:
-    """The same, for one test to change."""
-    shutil.copytree(made, project.folder, dirs_exist_ok=True)
-    return project
 
 
 def _make(project: Project) -> None:

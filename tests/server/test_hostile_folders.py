@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from rejoinder.engine.folder import RunFolder, runs_folder
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.server.pages.desk import Desk
 from tests.kit import Project
-from tests.server.kit import ask, scripted, settings
+from tests.server.kit import ask, scripted, settings, shared_project
 
 FILES = ("run.json", "summary.json", "results.jsonl", "journal.jsonl", "cases.jsonl", "suite.json", "checksums", "seal")
 ASKED = (
@@ -54,20 +53,11 @@ ANSWERS = {200, 202, 404, 409, 422}
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with two runs."""
     folder = tmp_path_factory.mktemp("made")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        (folder / ".rejoinder").mkdir()
-        project = Project(folder)
+    with shared_project(folder) as project:
         project.write("evals.yaml", scripted(2))
         project.run("run", "evals.yaml")
         project.run("run", "evals.yaml")
     return folder
-
-
-@pytest.fixture
-def place(project: Project, made: Path) -> Project:
-    shutil.copytree(made, project.folder, dirs_exist_ok=True)
-    return project
 
 
 def runs_of(place: Project) -> list[Path]:
