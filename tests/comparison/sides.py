@@ -35,6 +35,16 @@ def one(case: str, outcome: str, trial: int = 1, **more: Any) -> Result:
             return result(case, **{**lost, "status": "skipped", "turns": (), "usage": UsageResult(0, 0, 0), **more})
 
 
+def conversation(case: str, *said: tuple[str, str, bool], passed: bool) -> Result:
+    """A conversation by its turns: what was asked, what was answered, and whether that passed."""
+    turns = [
+        turn(reply, number, prompt=prompt, passed=good, checks=(check(good),))
+        for number, (prompt, reply, good) in enumerate(said, 1)
+    ]
+    ended: dict[str, Any] = {} if passed else {"status": "failed", "passed": False}
+    return result(case, *turns, succeeded_on_turn=len(turns) if passed else None, **ended)
+
+
 def results(outcomes: Outcomes, **more: Any) -> list[Result]:
     return [
         one(case, outcome, trial, number=number, **more)

@@ -18,7 +18,7 @@ from rejoinder.model.comparisons import CaseName, RunComparison
 from rejoinder.model.figures import Delta
 from rejoinder.report.comparison import write_comparison
 from rejoinder.report.styled import plain_text
-from tests.comparison.sides import compared, one, results
+from tests.comparison.sides import compared, conversation, one, results
 from tests.kit import bounded
 from tests.report.exports import check, failed, result, turn
 
@@ -203,15 +203,6 @@ def test_targets_of_one_run_are_compared_with_each_other() -> None:
 
 
 # Flips
-
-
-def conversation(case: str, *said: tuple[str, str, bool], passed: bool) -> Any:
-    turns = [
-        turn(reply, number, prompt=prompt, passed=good, checks=(check(good),))
-        for number, (prompt, reply, good) in enumerate(said, 1)
-    ]
-    ended = {} if passed else {"status": "failed", "passed": False}
-    return result(case, *turns, succeeded_on_turn=len(turns) if passed else None, **ended)
 
 
 def test_a_flip_has_the_turn_of_the_first_divergence_and_both_replies() -> None:

@@ -10,8 +10,7 @@ from rejoinder.model.comparisons import RunComparison
 from rejoinder.report.comparison import sum_up, write_comparison, write_verdict
 from rejoinder.report.problems import columns_of
 from rejoinder.report.styled import PLAIN, Form, plain_text, width_of_line
-from tests.comparison.sides import compared, results
-from tests.comparison.test_comparing import conversation
+from tests.comparison.sides import compared, conversation, results
 from tests.kit import bounded
 from tests.report.exports import OBEYED, check, hostile_texts, result, turn
 

@@ -27,7 +27,7 @@ from tests.conftest import Project
 from tests.engine.talks import LEAK, doubted, ended, simulated, turns_of
 from tests.kit import Raw, case, follow, scripted
 from tests.report.exports import HOSTILE, check, failed, hostile, judged_together, made_run, result, turn, written
-from tests.report.test_otlp import read as read_spans
+from tests.report.spans import read_spans
 
 SUITE: Raw = {
     "targets": [scripted("demo", "nö \x1b[2J", "yes", "never")],

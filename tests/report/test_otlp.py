@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from typing import Any
-
 import pytest
-from google.protobuf import json_format
 from hypothesis import given
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from rejoinder.model import ChatMessage
 from rejoinder.model.messages import ToolCall
 from rejoinder.report.otlp import requests
-from tests.kit import Raw, bounded
+from tests.kit import bounded
 from tests.report.exports import (
     OBEYED,
     check,
@@ -28,36 +22,14 @@ from tests.report.exports import (
     turn,
     written,
 )
+from tests.report.spans import attributes, read_spans
 
 EVENT = "gen_ai.evaluation.result"
 
 
-def read(text: str) -> list[Any]:
-    """The spans of a document, by OpenTelemetry's own types: a key that they do not know is an error."""
-    document = json.loads(text)
-    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        for key in ("traceId", "spanId", "parentSpanId"):  # hex in OTLP/JSON, where protocol buffers have base64
-            if key in span:
-                span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
-    message = json_format.ParseDict(document, ExportTraceServiceRequest())
-    [resource] = message.resource_spans
-    assert attributes(resource.resource)["service.name"] == "rejoinder"
-    [scope] = resource.scope_spans
-    return list(scope.spans)
-
-
-def attributes(thing: Any) -> Raw:
-    return {one.key: plain(one.value) for one in thing.attributes}
-
-
-def plain(value: Any) -> Any:
-    kind = value.WhichOneof("value")
-    return [plain(one) for one in value.array_value.values] if kind == "array_value" else getattr(value, kind)
-
-
 def test_a_conversation_is_a_trace_of_turns() -> None:
     recovered = (turn("100", passed=False, checks=(check(False),)), turn("105", 2, prompt="Again."))
-    [whole, first, second] = read(written("otlp", made_run([result("times", *recovered, succeeded_on_turn=2)])))
+    [whole, first, second] = read_spans(written("otlp", made_run([result("times", *recovered, succeeded_on_turn=2)])))
     assert {len(whole.trace_id), len(whole.span_id)} == {16, 8}
     assert {first.trace_id, second.trace_id} == {whole.trace_id}
     assert {first.parent_span_id, second.parent_span_id} == {whole.span_id}
@@ -73,7 +45,7 @@ def test_a_conversation_is_a_trace_of_turns() -> None:
 
 
 def test_a_turn_has_the_names_of_the_conventions() -> None:
-    [_, chat] = read(written("otlp", made_run([result()])))
+    [_, chat] = read_spans(written("otlp", made_run([result()])))
     shown = attributes(chat)
     assert {key: value for key, value in shown.items() if "messages" not in key and key.startswith("gen_ai")} == {
         "gen_ai.operation.name": "chat",
@@ -97,7 +69,7 @@ def test_tools_and_thinking_are_parts_of_messages() -> None:
     call = ToolCall("add", '{"a": 1}', "call-1")
     sent = (ChatMessage("user", "Add."), ChatMessage("assistant", "", (call,)), ChatMessage("tool", "2", (), "call-1"))
     said = turn("", messages=sent, thinking="Hm.", tool_calls=(call,), finish_reason="tool_calls")
-    [_, chat] = read(written("otlp", made_run([result("times", said)])))
+    [_, chat] = read_spans(written("otlp", made_run([result("times", said)])))
     called = {"type": "tool_call", "id": "call-1", "name": "add", "arguments": '{"a": 1}'}
     assert json.loads(attributes(chat)["gen_ai.input.messages"]) == [
         {"role": "user", "parts": [{"type": "text", "content": "Add."}]},
@@ -111,7 +83,7 @@ def test_tools_and_thinking_are_parts_of_messages() -> None:
 def test_each_check_is_an_event_of_its_turn() -> None:
     parts = (check(True, name="polite"), check(False, name="brief", score=None, error=True))
     judged = check(False, name="tone", score=0.25, reason="too harsh", children=parts, judge="strict")
-    [_, chat] = read(written("otlp", made_run([result("times", turn("Go away.", checks=(judged, check())))])))
+    [_, chat] = read_spans(written("otlp", made_run([result("times", turn("Go away.", checks=(judged, check())))])))
     assert {event.name for event in chat.events} == {EVENT}
     shown = [attributes(event) for event in chat.events]
     assert [event["gen_ai.evaluation.name"] for event in shown] == ["tone", "polite", "brief", "match *105*"]
@@ -128,7 +100,7 @@ def test_each_check_is_an_event_of_its_turn() -> None:
 
 
 def test_an_error_is_the_status_of_its_turn() -> None:
-    [whole, chat] = read(written("otlp", made_run([in_error()])))
+    [whole, chat] = read_spans(written("otlp", made_run([in_error()])))
     assert (whole.status.code, chat.status.code, chat.status.message) == (2, 2, "HTTP 500")
     assert attributes(chat)["error.type"] == "server"
     assert chat.start_time_unix_nano == 1794830400000 * 1_000_000  # that of the run: the call has none
@@ -136,7 +108,7 @@ def test_an_error_is_the_status_of_its_turn() -> None:
 
 def test_the_same_run_has_the_same_ids_and_each_conversation_its_own() -> None:
     assert written("otlp", mixed()) == written("otlp", mixed())
-    spans = read(written("otlp", mixed()))
+    spans = read_spans(written("otlp", mixed()))
     assert len({span.span_id for span in spans}) == len(spans) == 19
     assert len({span.trace_id for span in spans}) == 9
 
@@ -144,8 +116,8 @@ def test_the_same_run_has_the_same_ids_and_each_conversation_its_own() -> None:
 def test_lines_hold_a_conversation_each() -> None:
     lines = written("otlp-lines", mixed()).splitlines()
     assert len(lines) == 9
-    assert [span.span_id for line in lines for span in read(line)] == [
-        span.span_id for span in read(written("otlp", mixed()))
+    assert [span.span_id for line in lines for span in read_spans(line)] == [
+        span.span_id for span in read_spans(written("otlp", mixed()))
     ]
 
 
@@ -153,7 +125,7 @@ def test_requests_keep_to_a_size_and_leave_out_what_was_said() -> None:
     run = made_run(failed(f"case-{number}", "a secret reply", reason="a secret reason") for number in range(50))
     sent = list(requests(run, content=False, most_characters=10_000))
     assert 5 < len(sent) < 50
-    assert sum(count for _, count in sent) == 100 == sum(len(read(text)) for text, _ in sent)
+    assert sum(count for _, count in sent) == 100 == sum(len(read_spans(text)) for text, _ in sent)
     assert max(len(text) for text, _ in sent) < 11_000
     assert not any("secret" in text for text, _ in sent)
 
@@ -161,7 +133,7 @@ def test_requests_keep_to_a_size_and_leave_out_what_was_said() -> None:
 @pytest.mark.parametrize("name", ["otlp", "otlp-lines"])
 def test_a_run_without_results_is_read(name: str) -> None:
     text = written(name, made_run([]))
-    assert (read(text) if text else []) == []
+    assert (read_spans(text) if text else []) == []
 
 
 @pytest.mark.slow
@@ -170,7 +142,7 @@ def test_a_run_without_results_is_read(name: str) -> None:
 def test_no_text_breaks_the_document(text: str) -> None:
     shown = written("otlp", hostile(text))
     assert not OBEYED.search(shown)
-    spans = read(shown)
+    spans = read_spans(shown)
     assert [span.kind for span in spans] == [1, 3, 1, 3, 1, 3, 3, 3, 1, 3, 3, 1, 3, 1, 1, 1, 1, 3, 3, 1, 3]
     [event] = spans[1].events
     assert event.name == EVENT

@@ -16,7 +16,7 @@ from rejoinder.report.otlp_http import Endpoint, ExportError, Sent, find_endpoin
 from tests.kit import deaf
 from tests.labs.collector_lab import Collector
 from tests.report.exports import MadeRun, made_run, mixed, result, turn
-from tests.report.test_otlp import read
+from tests.report.spans import read_spans
 
 
 def sent_to(collector: Collector, run: MadeRun | None = None, **more: bool) -> tuple[Sent, list[float]]:
@@ -33,7 +33,7 @@ def test_a_collector_takes_all_spans() -> None:
     assert (request.path, request.headers["X-Key"]) == ("/v1/traces", "k")
     assert request.headers["Content-Type"] == "application/json"
     text = gzip.decompress(request.body).decode()
-    assert len(read(text)) == 19
+    assert len(read_spans(text)) == 19
     assert "gen_ai.input.messages" not in text
 
 
