@@ -149,16 +149,6 @@ def not_understood(transcripts: Iterable[Transcript]) -> list[str]:
     return [*told, f"not understood: {more:,} more types of events"] if more > 0 else told
 
 
-def own_id(id: str, taken: set[str]) -> str:
-    """The id, with a number behind it where it is taken; the new one is taken from then on."""
-    found, number = id, 1
-    while found in taken:
-        number += 1
-        found = f"{id}-{number}"
-    taken.add(found)
-    return found
-
-
 def joined(messages: Iterable[ChatMessage]) -> str:
     """Messages that follow each other as one text, as they are compared."""
     return "\n\n".join(trim(message.content) for message in messages)
