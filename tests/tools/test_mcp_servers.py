@@ -176,6 +176,8 @@ def test_a_server_that_never_says_hello_is_given_up(tmp_path: Path, monkeypatch:
 def test_a_server_whose_pages_of_tools_come_slowly_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_server, "START_S", 1.5)
     assert "did not list its tools within 1.5 s" in fault_of(tmp_path, "pages", "list")
+    monkeypatch.setattr(mcp_server, "MOST_PAGES", 2)
+    assert "the list has more than 2 pages" in fault_of(tmp_path, "pages", "list")
 
 
 @pytest.mark.slow

@@ -87,24 +87,14 @@ class McpServer:
     async def _listing(self, client: Client) -> list[Any]:
         """The tools as they are now, those that are not allowed left out."""
         try:
-            return await self._within(START_S, self._pages(client))
+            found = await self._within(START_S, _all_pages(client, self._tools))
         except TimeoutError:
             raise self._fault(f"did not list its tools within {START_S:g} s") from None
         except ToolFault:
             raise
         except Exception as error:
             raise self._fault(f"does not list its tools: {_in_a_line(error)}") from None
-
-    async def _pages(self, client: Client) -> list[Any]:
-        found: list[Any] = []
-        cursor: str | None = None
-        for _ in range(MOST_PAGES):
-            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-            found += [one for one in page.tools if allows(self._tools, one.name)]
-            cursor = page.next_cursor
-            if not cursor or len(found) > MOST_TOOLS:
-                break
-        if len(found) > MOST_TOOLS or cursor:
+        if len(found) > MOST_TOOLS:
             raise self._fault(f"offers more than {MOST_TOOLS} tools; name those that are needed as `allow`")
         return found
 
@@ -291,6 +281,19 @@ class McpServer:
         where = self._tools.url or " ".join((self._tools.command, *self._tools.args))
         called = f", called for `{tool[:100]}`," if tool else ""
         return ToolFault(f"MCP server `{self._tools.name}` ({where}){called} {what}")
+
+
+async def _all_pages(client: Client, tools: McpTools) -> list[Any]:
+    """The tools that are allowed, until there are too many. Raises ValueError where pages have no end."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+        found += [one for one in page.tools if allows(tools, one.name)]
+        cursor = page.next_cursor
+        if not cursor or len(found) > MOST_TOOLS:
+            return found
+    raise ValueError(f"the list has more than {MOST_PAGES} pages")
 
 
 class _Heard(Struct):
