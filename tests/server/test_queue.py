@@ -146,7 +146,9 @@ class TestStop:
             wait_until((runs_folder(project.folder) / first.id / "run.json").is_file)
             assert served.server.stop(second.id).status == "cancelled"
             served.server.stop(first.id)
-            assert served.server.wait(first.id).status == "interrupted"
+            stopped = served.server.wait(first.id)
+            assert (stopped.status, stopped.planned) == ("interrupted", CASES)
+            assert stopped.done == len(_content(runs_folder(project.folder) / first.id / "results.jsonl").splitlines())
             assert served.server.status(second.id).exit_code == 130
             wait_until(lambda: not served.server.queue())
             assert not (runs_folder(project.folder) / second.id).exists()

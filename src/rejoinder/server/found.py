@@ -85,11 +85,16 @@ def look(api: Api, run: str) -> Looked:
         status=status,
         title=title_of(receipt)[:500],
         planned=receipt.planned,
-        done=summary.total if over and summary is not None else count_results(api, results_file(folder)),
+        done=_done(summary) if over and summary is not None else count_results(api, results_file(folder)),
         exit_code=_exit_code(status, summary),
         message=entry.message if entry is not None and entry.ended else None,
     )
     return Looked(state, receipt, summary if over else None)
+
+
+def _done(summary: Summary) -> int:
+    """Conversations that have ended: those that a stop left out are in the total as well."""
+    return summary.total - summary.unfinished
 
 
 def _of_entry(entry: Entry) -> RunState:
