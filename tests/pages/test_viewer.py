@@ -96,6 +96,15 @@ def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Des
     assert tab.logged == []
 
 
+def test_on_a_phone_the_buttons_of_a_check_leave_its_words_the_width(desk: Desk, serve: Serve, tabs: Tabs):
+    judged = next(one for one in desk.b.results if any(check.judged_by for turn in one.turns for check in turn.checks))
+    path = f"/runs/{desk.b.run.id}/c/service-desk/{judged.id}/{judged.target}/-/{judged.trial}"
+    tab = tabs(f"{serve(desk.folder)}{path}", screen=Screen(390))
+    words = tab.page.locator(".chk:has(a:text-is('Judge')) > .lb").first.bounding_box()
+    assert words is not None
+    assert words["width"] > 250
+
+
 def test_two_runs_are_ticked_and_compared_by_keys(desk: Desk, serve: Serve, tabs: Tabs):
     tab = tabs(serve(desk.folder))
     tab.press("j", "x", "j", "x")
