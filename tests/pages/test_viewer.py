@@ -65,6 +65,11 @@ def pages_of(desk: Desk) -> dict[str, str]:
     }
 
 
+def run_of(tab: Tab) -> str:
+    """The run whose page is shown."""
+    return urlsplit(tab.page.url).path.strip("/").split("/")[1]
+
+
 def assert_kept_to_itself(tab: Tab, base: str, logged: list[str]) -> None:
     assert (tab.logged, tab.dialogs) == (logged, [])
     assert {urlsplit(asked).netloc for asked in tab.asked} == {urlsplit(base).netloc}
@@ -230,6 +235,9 @@ def test_a_fork_in_other_words_is_run_and_shown(project: Project, browser: Chrom
     tab.page.fill(".forkform textarea", "Think again, please.")
     tab.page.click("text=Run the fork")
     tab.page.wait_for_selector(".hero .big")
+    assert f"Fork of {made.name} from turn 2 on." in tab.text(".notes")
+    assert tab.page.get_attribute("text=Compare with its run", "href") == f"/compare/{made.name}/{run_of(tab)}"
+    assert "Net recovery is not measured" not in tab.text()
     tab.page.click(".row >> nth=0")
     tab.page.wait_for_selector("#detail .from")
     assert "Think again, please." in tab.text("#detail")

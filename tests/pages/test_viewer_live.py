@@ -161,7 +161,7 @@ def test_a_run_is_graded_anew_from_its_page(slowly: Slowly, tabs: Tabs) -> None:
         wait_ended(tab, "2 of 3")
         tab.page.click("text=Grade anew")
         tab.page.click("dialog >> text=Grade >> nth=-1")
-        tab.page.wait_for_selector(f"text=These are grades of {run}.")
+        tab.page.wait_for_selector(f"text=Grades of {run}.")
         wait_ended(tab, "3 of 3")
         assert tab.logged == []
     assert slowly.asked() == 3, "no model was asked again"

@@ -8,7 +8,7 @@ wrote the file.
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -86,6 +86,20 @@ class BudgetUse(Struct, frozen=True):
     """The bound of the call that did not fit, in dollars and tokens."""
 
 
+class ForkPoint(Struct, frozen=True):
+    """Of a fork: the run whose conversation it takes up, and the first turn that it asks."""
+
+    run: str = ""
+    turn: Count = 1
+
+
+class Origin(NamedTuple):
+    """The run that another one was made from, and how, in words."""
+
+    run: str
+    words: str
+
+
 class ReportedOptions(Struct, frozen=True):
     """Of a run's options, those that reports look at."""
 
@@ -93,6 +107,7 @@ class ReportedOptions(Struct, frozen=True):
     replay: str | None = None
     fail_fast: bool = False
     failed_from: str | None = None
+    fork: ForkPoint | None = None
 
 
 class ChosenCases(Struct, frozen=True):
@@ -153,6 +168,19 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def reported(self) -> ReportedOptions:
         return msgspec.convert(self.options, ReportedOptions)
+
+    @property
+    def origin(self) -> Origin | None:
+        options = self.reported
+        if self.grade_of:
+            return Origin(self.grade_of, f"grades of {self.grade_of}")
+        if self.replay_of:
+            return Origin(self.replay_of, f"replay of {self.replay_of}")
+        if options.fork is not None:
+            return Origin(options.fork.run, f"fork of {options.fork.run} from turn {options.fork.turn} on")
+        if options.failed_from:
+            return Origin(options.failed_from, f"what had failed in {options.failed_from}, run again")
+        return None
 
     def document(self) -> dict[str, Any]:
         """The receipt as JSON documents show it; its duration is in the summary."""

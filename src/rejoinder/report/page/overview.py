@@ -61,7 +61,7 @@ def run_overview(run: Run, grid: Grid, prefix: str = "#", notes: Iterable[str] =
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
         element("div", {"class": "hero"}, _number(run), _bar(run.summary, prefix), _facts(run)),
         note_list([*notes, *notes_of(run)]),
-        _charts(run.summary),
+        _charts(run),
         _grid(grid, prefix) if grid.tells_more else None,
         _judges(run.summary.judges),
     )
@@ -130,8 +130,8 @@ def _sentences(run: Run, rate: Rate | None) -> Iterator[Child]:
             yield f"They are trials of {count(rate.cases, 'case')}, which the interval takes into account."
     else:
         yield from _no_rate(run)
-    if run.run.reported.failed_from is not None:
-        yield "Only what had failed before was run."
+    if failed_from := run.run.reported.failed_from:
+        yield f"Only what had failed in {failed_from} was run."
     if status in _EARLY:
         yield f"{_EARLY[status]}: {figure(summary.finished)} of {figure(run.run.planned)} conversations have ended."
     if summary.errors:
@@ -255,12 +255,15 @@ def names_of(names: Sequence[str]) -> str:
 def notes_of(run: Run) -> Iterator[str]:
     """What has to be known about the figures."""
     receipt, summary = run.run, run.summary
+    if receipt.origin is not None and receipt.origin.run != receipt.reported.failed_from:  # the header says that
+        yield f"{receipt.origin.words}."
     for disabled in receipt.given_up:
         yield f"{disabled.target} was given up: {disabled.message}"
     uncalibrated = [judge for judge in summary.judges if judge.passport is None and judge.judged]
     if uncalibrated:
-        names = names_of(list(dict.fromkeys(judge.model or judge.target for judge in uncalibrated)))
-        yield f"uncalibrated: {names} was never tested against people's labels (`rejoinder judge test`)"
+        judges = list(dict.fromkeys(judge.model or judge.target for judge in uncalibrated))
+        were = "was" if len(judges) == 1 else "were"
+        yield f"uncalibrated: {names_of(judges)} {were} never tested against people's labels (`rejoinder judge test`)"
     if receipt.judges_itself:
         yield JUDGED_ITSELF
     yield from fault_words(summary)
@@ -289,13 +292,14 @@ def note_list(notes: Sequence[str]) -> Markup | None:
 # Charts
 
 
-def _charts(summary: Summary) -> Markup | None:
+def _charts(run: Run) -> Markup | None:
+    summary = run.summary
     groups = groups_of(summary)
     parts: list[tuple[str, Summary | TargetSummary]] = list(groups.items()) if groups else [("", summary)]
     panels: list[Markup] = []
     if any(part.recovery for _, part in parts):
         told = "Share that passed at each step, of those that got there. Line: 95 % interval."
-        panels.append(_panel("Recovery", told, recovery_chart(parts), _net_notes(parts)))
+        panels.append(_panel("Recovery", told, recovery_chart(parts), _net_notes(run, parts)))
     ends = ("From the first try ", _key("hollow"), " to the end ", _key("solid"), ". Line: 95 % interval of the end.")
     for title, of in (("Targets", summary.by_target), ("Variants", summary.by_variant)):
         if len(of) > 1:
@@ -312,7 +316,7 @@ def _panel(title: str, told: Child, chart: Markup, more: Child = None) -> Markup
     return element("figure", {"class": "panel"}, caption, chart, more)
 
 
-def _net_notes(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup | None:
+def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup | None:
     """What answering back gained over asking afresh, in words."""
     from rejoinder.stats import net_words
 
@@ -322,10 +326,12 @@ def _net_notes(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup |
         if net is not None and net.answered_back is not None and net.afresh is not None:
             of = f", {count(net.failures, 'failure')}"
             told.append(
-                element("p", {"class": "net"}, f"{f'{name}: ' if name else ''}net recovery {net_words(net)}{of}")
+                element("p", {"class": "net"}, f"{f'{name}, ' if name else ''}net recovery: {net_words(net)}{of}")
             )
     if told:
         return element("div", {"class": "nets"}, told)
+    if run.run.reported.fork is not None:
+        return None  # its first turn was not asked, and so not asked afresh either
     option = element("code", None, "control: afresh")
     return element("p", {"class": "net"}, "Net recovery is not measured: add ", option, " to the suite.")
 

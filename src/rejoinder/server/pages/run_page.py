@@ -25,7 +25,7 @@ from rejoinder.server.pages.asked import address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
 from rejoinder.server.pages.desk import Desk, Look, LookState
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
-from rejoinder.server.pages.runs_page import run_before
+from rejoinder.server.pages.runs_page import comparison_link
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
 
@@ -220,16 +220,10 @@ def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
 
 
 def _others(desk: Desk, look: Look) -> Child:
-    """The way to a comparison: with the run that was graded or replayed, else with the one before."""
-    receipt = look.receipt
-    made = None if receipt is None else receipt.grade_of or receipt.replay_of
-    words = "Compare with its run"
-    if made is None:
-        rows = list(reversed(read_history(desk.root).rows))
-        own = next((row for row in rows if row.id == look.id), None)
-        before = None if own is None else run_before(rows, own)
-        made, words = None if before is None else before.id, "Compare with the one before"
-    return element("a", {"class": "btn", "href": f"/compare/{made}/{look.id}"}, words) if made else None
+    """The way to the run that this one is to be compared with."""
+    rows = list(reversed(read_history(desk.root).rows))
+    own = next((row for row in rows if row.id == look.id), None)
+    return None if own is None or look.receipt is None else comparison_link(rows, own, look.receipt)
 
 
 _PARTS: tuple[tuple[RowOutcome, str], ...] = (
@@ -259,9 +253,6 @@ def _grid(look: Look, index: RunIndex) -> Grid:
 
 def _notes(look: Look, index: RunIndex) -> Iterator[str]:
     state = index.state
-    if look.receipt is not None and (look.receipt.grade_of or look.receipt.replay_of):
-        made = f"grades of {look.receipt.grade_of}" if look.receipt.grade_of else f"replay of {look.receipt.replay_of}"
-        yield f"These are {made}."
     if look.notes.note:
         yield f"Note: {look.notes.note}"
     if look.notes.tags:

@@ -15,6 +15,7 @@ from rejoinder.gates.baselines import baselines_by_run
 from rejoinder.history.index import read_history
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow
+from rejoinder.model.runs import Receipt
 from rejoinder.report.page.charts import TrendPoint, trend_chart
 from rejoinder.report.page.markup import Child, Markup, element, sentence, table
 from rejoinder.report.page.overview import figure, when
@@ -92,18 +93,23 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     if summary is not None and (summary.failed or summary.errors):
         show = "failed" if summary.failed else "error"
         links.append(element("a", {"class": "btn", "href": f"{address}?show={show}"}, "See what failed"))
-    before = run_before(rows, last)
-    if before is not None and summary is not None:
-        versus = f"/compare/{before.id}/{last.id}"
-        links.append(element("a", {"class": "btn", "href": versus}, "Compare with the one before"))
+    if one.report is not None:
+        links.append(comparison_link(rows, last, one.report.run))
     verdict = sentence(_verdict(one))
     lead = element("p", {"class": "lead"}, element("a", {"href": address}, one.title), ": ", verdict)
     return element("div", {"class": "last"}, lead, element("p", {"class": "acts"}, links) if links else None)
 
 
-def run_before(rows: Iterable[RunRow], run: RunRow) -> RunRow | None:
-    """Of rows, the newest first: the run of the same suites before a run, to compare it with."""
-    return next((row for row in rows if row.id < run.id and _is_alike(row, run)), None)
+def comparison_link(rows: Iterable[RunRow], run: RunRow, receipt: Receipt) -> Markup | None:
+    """Of rows, the newest first: the way to a comparison with the run that this one was made from, else with the one
+    of the same suites before it."""
+    origin = receipt.origin
+    if origin is None:
+        words, other = "Compare with the one before", (row for row in rows if row.id < run.id and _is_alike(row, run))
+    else:
+        words, other = "Compare with its run", (row for row in rows if row.id == origin.run)
+    found = next(other, None)
+    return None if found is None else element("a", {"class": "btn", "href": f"/compare/{found.id}/{run.id}"}, words)
 
 
 def _is_alike(row: RunRow, last: RunRow) -> bool:
@@ -254,7 +260,8 @@ def _row(one: Listed, blessed: Sequence[str]) -> Markup:
 def _name(one: Listed, blessed: Sequence[str]) -> list[Child]:
     row = one.row
     tags = [*(f"#{tag}" for tag in row.tags), *(f"baseline {name}" for name in blessed)]
-    made = [f"grades of {row.grade_of}"] if row.grade_of else [f"replay of {row.replay_of}"] if row.replay_of else []
+    origin = None if one.report is None else one.report.run.origin
+    made = [] if origin is None else [shortened(origin.words, LONGEST)]
     made += ["a part of the cases"] if row.part and not made else []
     targets = row.targets if one.report is None else list(one.report.summary.by_target) or row.targets
     about = ", ".join([row.id, shortened(", ".join(targets), LONGEST), *made])
