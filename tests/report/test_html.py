@@ -227,6 +227,13 @@ def test_judges_are_told_with_what_is_known_of_them() -> None:
     assert page.index["head"]["judges"] == {"abc": "uncalibrated"}
 
 
+def test_judges_that_read_alike_are_told_apart_by_their_digests() -> None:
+    asked = {"check": "llm_judge Is kind.", "kind": "llm_judge", "judge": "grader", "threshold": 0.5}
+    checks = tuple(check(True, judged_by=digest, **asked) for digest in ("abcdef0123", "fedcba3210"))
+    rows = page_of(made_run([result("a", turn(checks=checks))])).of("div", class_="jrow")
+    assert [row.partition(")")[0] for row in rows] == ["grader (abcdef", "grader (fedcba"]
+
+
 def test_a_damaged_run_has_words_and_no_figures() -> None:
     page = HtmlFile(write_damaged("20261116-1", ["summary.json: passed is 3, and 2 are counted"], 4))
     assert page.of("h1") == ["This run is damaged"]

@@ -372,7 +372,24 @@ def test_a_judge_has_a_page_and_labels_are_given_blind(project: Project):
     asked = f"run={made}&check={digest}&id={quote(item['id'], safe='')}"
     assert check["reason"] not in json.dumps(viewer.data(f"/data/label/reply?{asked}"))
     assert viewer.data(f"/data/label/verdict?{asked}")["reason"] == check["reason"]
-    assert f"/label?run={made}&amp;check={digest}" in viewer.page(f"/label?run={made}")
+    assert viewer.get(f"/label?run={made}").headers["location"] == f"/label?run={made}&check={digest}"
+
+
+def test_judges_with_the_same_criteria_are_told_apart(project: Project):
+    judge = {"name": "judge", "provider": "scripted", "judge": [0.9, 0.8, 0.7, 0.6]}
+    checks = [{"llm_judge": {"criteria": "Is friendly.", "votes": votes}} for votes in (1, 3)]
+    targets = [scripted("geo", "Bern, of course."), judge]
+    told = {
+        "name": "cities",
+        "targets": targets,
+        "judge_target": "judge",
+        "target": "geo",
+        "evals": [case("one", *checks)],
+    }
+    document = run(project, told)
+    page = Viewer(project.folder).page(f"/label?run={only_run(project.folder).name}")
+    for one in document["results"][0]["turns"][0]["checks"]:
+        assert f"scripted/judge ({one['judged_by'][:6]}): llm_judge Is friendly." in page
 
 
 # To take away

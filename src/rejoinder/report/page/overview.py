@@ -10,6 +10,7 @@ large number and `.say`, `.hero-bar` with the `svg.bar` of outcomes and its `.le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rejoinder.model import Receipt, Summary
@@ -384,18 +385,28 @@ def _judges(judges: Sequence[JudgeSummary]) -> Markup | None:
             element("h2", {"id": "h-judges"}, "Judges"),
             element("p", None, "What is known of how far to believe them."),
         ),
-        [_judge(judge) for judge in asked[:MOST_JUDGES]],
+        [_judge(judge, title) for judge, title in zip(asked, judge_titles(asked)[:MOST_JUDGES], strict=False)],
         element("p", None, f"And {count(more, 'more judge')}.") if more > 0 else None,
     )
 
 
-def _judge(judge: JudgeSummary) -> Markup:
+def judge_titles(judges: Sequence[JudgeSummary]) -> list[str]:
+    """What judges are called beside their criteria; those that read alike, because they differ in votes or the
+    threshold, with the beginning of their digests."""
+    names = [", ".join(filter(None, (judge.model or judge.target, judge.name))) for judge in judges]
+    alike = Counter((name, judge.check) for name, judge in zip(names, judges, strict=True))
+    return [
+        f"{name} ({judge.digest[:6]})" if alike[name, judge.check] > 1 else name
+        for name, judge in zip(names, judges, strict=True)
+    ]
+
+
+def _judge(judge: JudgeSummary, title: str) -> Markup:
     errors = f", {count(judge.errors, 'error')}" if judge.errors else ""
-    named = [judge.model or judge.target, *([judge.name] if judge.name else [])]
     return element(
         "div",
         {"class": "jrow"},
-        element("p", {"dir": "auto"}, element("b", None, ", ".join(named)), " ", shortened(judge.check, LONGEST_CHECK)),
+        element("p", {"dir": "auto"}, element("b", None, title), " ", shortened(judge.check, LONGEST_CHECK)),
         element("span", None, f"{figure(judge.passed)} of {figure(judge.judged)} passed{errors}"),
         element("span", {"class": "uncal" if judge.passport is None else None}, judge_words(judge)),
     )

@@ -6,10 +6,11 @@ from __future__ import annotations
 from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.report.page.markup import Child, Markup, element
+from rejoinder.report.page.overview import judge_titles
 from rejoinder.report.words import shortened
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import is_digest
@@ -87,20 +88,23 @@ def _judge(digest: str) -> Markup:
 
 
 def _choose(look: Look) -> Response:
-    """The judges of a run, to choose one from."""
+    """The judges of a run, to choose one from where there are several."""
     judges = [] if look.report is None else look.report.summary.judges
+    asked = [judge for judge in judges if judge.judged and is_digest(judge.digest)]
+    ways = [f"/label?run={look.id}&check={judge.digest}" for judge in asked]
+    if not asked:
+        return trouble("Nothing to label", "No judge was asked in this run.", 404, _back(look))
+    if len(asked) == 1:
+        return RedirectResponse(ways[0], 303)
     links: list[Child] = [
         element(
             "li",
             {"dir": "auto"},
-            element("a", {"href": f"/label?run={look.id}&check={judge.digest}"}, shortened(judge.check, 200)),
+            element("a", {"href": way}, f"{title}: {shortened(judge.check, 200)}"),
             f", {judge.judged:,} judged",
         )
-        for judge in judges
-        if judge.judged and is_digest(judge.digest)
+        for judge, title, way in zip(asked, judge_titles(asked), ways, strict=True)
     ]
-    if not links:
-        return trouble("Nothing to label", "No judge was asked in this run.", 404, _back(look))
     main = element(
         "section",
         {"id": "overview", "class": "overview plainpage"},

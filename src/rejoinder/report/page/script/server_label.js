@@ -18,7 +18,7 @@ function startLabels() {
     item = next();
     words = '';
     if (!box) return;
-    if (!item) return void fill(box, progress(), last, h('p.empty', skipped.size ? 'The rest was skipped. ' : 'All of them are labelled. ', linkButton('The judge', `/judges/${encodeURIComponent(check)}`)));
+    if (!item) return void fill(box, progress(), last, h('p.say', skipped.size ? 'The rest was skipped: load the page again to label it.' : 'All of them are labelled: the page of the judge says how to test it.'));
     const reply = given ?? await attempt(() => fetchData('/data/label/reply', { run, check, id: item?.id }));
     if (!reply) return;
     const note = h('span.about');
