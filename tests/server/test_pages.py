@@ -375,6 +375,18 @@ def test_a_judge_has_a_page_and_labels_are_given_blind(project: Project):
     assert viewer.get(f"/label?run={made}").headers["location"] == f"/label?run={made}&check={digest}"
 
 
+def test_a_plan_that_recovered_before_its_end_says_on_which_turn(project: Project):
+    second = {
+        "prompt": "And of France?",
+        "checks": [{"contains": "Paris", "prompt": "Sure?", "checks": [{"contains": "Paris"}]}],
+    }
+    turns = [{"prompt": "The capital of Italy?"}, second, {"prompt": "Thanks."}]
+    targets = [scripted("geo", "Rome", "Lyon", "Paris", "You are welcome.")]
+    run(project, {"name": "cities", "targets": targets, "target": "geo", "evals": [{"id": "plan", "turns": turns}]})
+    [row] = Viewer(project.folder).data(f"/data/runs/{only_run(project.folder).name}/rows")["rows"]
+    assert (row["outcome"], row["turns"], row["recovered_on"]) == ("recovered", 4, 3)
+
+
 def test_judges_with_the_same_criteria_are_told_apart(project: Project):
     judge = {"name": "judge", "provider": "scripted", "judge": [0.9, 0.8, 0.7, 0.6]}
     checks = [{"llm_judge": {"criteria": "Is friendly.", "votes": votes}} for votes in (1, 3)]

@@ -155,13 +155,24 @@ def steps_words(result: Result) -> str:
 def recovery_words(result: Result) -> tuple[str, str]:
     """The turn with which a conversation recovered, and what had failed before: `turn 4`, `step 3 of 3, cancel, after
     contains "Cancelled" failed`."""
-    step = next((step for step in result.steps if step.status == "recovered"), None)
-    turns = list(result.turns) if step is None else turns_of(result, step.step)
+    step, turns = _recovered(result)
     wrong = next((turn for turn in turns if not turn.passed), None)
     failed = next((check for check in wrong.checks if not check.passed), None) if wrong is not None else None
     where = [step_words(step.step, len(result.steps), step.name)] if step is not None else []
     why = [f"after {called(failed)} failed"] if failed is not None else []
-    return f"turn {turns[-1].turn if turns else len(result.turns)}", ", ".join([*where, *why])
+    return f"turn {recovery_turn(result)}", ", ".join([*where, *why])
+
+
+def recovery_turn(result: Result) -> int:
+    """The turn with which a conversation recovered: of a plan, the last one of the first step that did."""
+    _, turns = _recovered(result)
+    return turns[-1].turn if turns else len(result.turns)
+
+
+def _recovered(result: Result) -> tuple[StepResult | None, list[TurnResult]]:
+    """The step that recovered, if it is a plan, and the turns that led there."""
+    step = next((step for step in result.steps if step.status == "recovered"), None)
+    return step, list(result.turns) if step is None else turns_of(result, step.step)
 
 
 # What decided against a conversation

@@ -138,10 +138,10 @@ def shown_cell(cell: Cell | None, column: str, prefix: str) -> Markup:
         outcome: RowOutcome = "first" if not cell.lost else "failed"
         told = f"{cell.passed}/{cell.finished}"
         return _link(cell, column, prefix, [mark(outcome), told], f"{cell.passed} of {cell.finished} passed")
-    turn = f"turn {row.turns}" if row.outcome == "recovered" else ""
+    turn = f"turn {row.recovered_on}" if row.outcome == "recovered" else ""
     shown = {"recovered": turn, "failed": "failed", "error": "error"}.get(row.outcome, "")
     told = f"recovered on {turn}" if turn else _WORDS[row.outcome]
-    return _link(cell, column, prefix, [mark(row.outcome, row.turns), element("em", None, shown)], told)
+    return _link(cell, column, prefix, [mark(row.outcome, row.recovered_on), element("em", None, shown)], told)
 
 
 def _link(cell: Cell, column: str, prefix: str, shown: Iterable[Markup | str], told: str) -> Markup:

@@ -28,6 +28,7 @@ class Before(Struct, frozen=True, gc=False):
 
     outcome: RowOutcome
     turns: int
+    """Up to where it recovered, where it did."""
 
 
 class PairRow(Row, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -91,7 +92,7 @@ def pair_row(row: Row, a: tuple[Result, Row] | None, b: tuple[Result, Row] | Non
     """The same of rows that are there already. `row` is what the list shows."""
     change, differs = _change(a, b)
     known = {name: getattr(row, name) for name in Row.__struct_fields__}
-    before = None if a is None else Before(a[1].outcome, a[1].turns)
+    before = None if a is None else Before(a[1].outcome, a[1].recovered_on or a[1].turns)
     return PairRow(**known, change=change, before=before, differs=differs)
 
 

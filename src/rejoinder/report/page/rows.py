@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from rejoinder.model import Receipt, Result
-from rejoinder.report.course import Against, against, called, recovery_words, spoilt_of
+from rejoinder.report.course import Against, against, called, recovery_turn, recovery_words, spoilt_of
 from rejoinder.report.runs import duration_of
 from rejoinder.report.words import shortened
 
@@ -57,6 +57,8 @@ class Row(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     variant: str | None = None
     score: float | None = None
     cost: float | None = None
+    recovered_on: int = 0
+    """The turn with which it recovered; 0 for others."""
     why: str = ""
     """In one line: what failed last; of one that recovered, what had failed first."""
     aside: str | None = None
@@ -79,6 +81,7 @@ def row_of(result: Result, at: int, frame: Frame = PLAIN) -> Row:
         variant=result.variant,
         score=None if result.score is None else round(result.score, 4),
         cost=result.total_cost,
+        recovered_on=recovery_turn(result) if result.recovered else 0,
         why=why_of(result),
         aside=aside_of(result, frame),
     )
@@ -182,6 +185,7 @@ class Columns(Struct, frozen=True):
     ms: list[int]
     score: list[float | None]
     cost: list[float | None]
+    recovered_on: list[int]
     why: list[str]
     aside: list[str | None]
     body: list[int]
@@ -214,6 +218,7 @@ class Index:
         columns.ms.append(row.ms)
         columns.score.append(row.score)
         columns.cost.append(row.cost)
+        columns.recovered_on.append(row.recovered_on)
         columns.why.append(row.why)
         columns.aside.append(row.aside)
         columns.body.append(body)

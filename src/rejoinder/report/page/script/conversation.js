@@ -127,9 +127,9 @@ function treeOf(turns) {
 }
 
 /** Why it ended as it did. @param {Conversation} talk @returns {Child} */
-function whyView({ reason, turns = [], word }) {
+function whyView({ row, reason, turns = [], word }) {
   if (!reason) return null;
-  const { outcome, what, text, more, turn } = reason, goal = outcome === 'recovered' ? turns.at(-1)?.turn : turn;
+  const { outcome, what, text, more, turn } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
   const words = outcome === 'recovered' ? ['Failed ', h('b', plain(what)), ` on turn ${turn}. ${word}`]
     : [h('b', plain(what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more ? `, and ${more} more` : ''];
   return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));

@@ -183,7 +183,7 @@ function rowView(n) {
   const view = h('a', {
     class: `row${isCurrent ? ' cur' : ''}${isOpen ? ' open' : ''}`, id: `r${n}`, href: addresses.href({ ...placeOfRow(row), query: placeNow.query }), role: 'option', tabindex: '-1',
     'aria-selected': String(isCurrent), 'aria-setsize': listNow.total, 'aria-posinset': n + 1,
-  }, markView(row.outcome, row.turns), h('span.t', h('b', foreign(row.title || row.case)), foreigns(whose(row))),
+  }, markView(row.outcome, row.recovered_on), h('span.t', h('b', foreign(row.title || row.case)), foreigns(whose(row))),
   h('span.w', row.change ? changeWords(row) : [h('span.sr', `${outcomeText(row)}. `), row.outcome === 'recovered' && 'First failed ', row.why ? plain(row.why) : row.outcome === 'skipped' ? 'Not run' : 'All checks passed', row.aside && ' (decides nothing)']),
   h('span.x', countText(row.turns, 'turn'), h('br'), timeText(row.ms)));
   view.style.top = `${n * ROW}px`;
@@ -191,8 +191,9 @@ function rowView(n) {
 }
 
 /** @param {Row} row @returns {Child} */
-function changeWords({ change, before, outcome, turns, differs, why }) {
-  const went = [before ? outcomeText(before) : 'not in A', change === 'only' && before ? 'not in B' : outcomeText({ outcome, turns })].join(' → ');
+function changeWords(row) {
+  const { change, before, differs, why } = row;
+  const went = [before ? outcomeText(before) : 'not in A', change === 'only' && before ? 'not in B' : outcomeText(row)].join(' → ');
   return [went, differs ? `, differs from turn ${differs}` : '', why && ': ', plain(why)];
 }
 

@@ -8,6 +8,7 @@
  * @property {number[]} trial
  * @property {number[]} outcome
  * @property {number[]} turns
+ * @property {number[]} recovered_on
  * @property {number[]} tokens
  * @property {number[]} ms
  * @property {(number | null)[]} score
@@ -83,7 +84,7 @@ async function reportSource() {
     const [suite, name, title, tags] = cases[col.case[i]], before = OUTCOMES[col.before?.[i] ?? -1];
     return {
       at: i, suite, case: name, title, tags, target: targets[col.target[i]], variant: variants[col.variant[i]] ?? null,
-      trial: col.trial[i], outcome: OUTCOMES[col.outcome[i]], aside: col.aside[i], turns: col.turns[i],
+      trial: col.trial[i], outcome: OUTCOMES[col.outcome[i]], aside: col.aside[i], turns: col.turns[i], recovered_on: col.recovered_on[i],
       tokens: col.tokens[i], ms: col.ms[i], score: col.score[i], cost: col.cost[i],
       why: col.why[i], has_body: col.body[i] >= 0, change: CHANGES[col.change?.[i] ?? -1],
       before: before ? { outcome: before, turns: col.before_turns?.[i] ?? 0 } : null, differs: col.differs?.[i],

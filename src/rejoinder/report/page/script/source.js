@@ -13,6 +13,7 @@
  * @property {Outcome} outcome
  * @property {string | null} [aside] why it decides nothing
  * @property {number} turns
+ * @property {number} [recovered_on] the turn
  * @property {number} tokens
  * @property {number} ms
  * @property {number | null} [score]

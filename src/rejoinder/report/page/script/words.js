@@ -26,9 +26,9 @@ const costText = cost => cost ? `$${cost < 0.01 ? cost.toPrecision(2) : cost.toF
 /** @param {number} count @param {string} noun */
 const countText = (count, noun) => `${numberText(count)} ${noun}${count === 1 ? '' : 's'}`;
 
-/** @param {Pick<Row, 'outcome' | 'turns'>} row */
-const outcomeText = ({ outcome, turns }) => ({
-  first: 'Passed on the first try', recovered: `Recovered on turn ${turns}`, failed: `Failed after ${countText(turns, 'turn')}`,
+/** @param {Pick<Row, 'outcome' | 'turns' | 'recovered_on'>} row */
+const outcomeText = ({ outcome, turns, recovered_on: on = turns }) => ({
+  first: 'Passed on the first try', recovered: `Recovered on turn ${on}`, failed: `Failed after ${countText(turns, 'turn')}`,
   error: 'Error', skipped: 'Skipped',
 })[outcome];
 
@@ -41,7 +41,7 @@ const outcomeText = ({ outcome, turns }) => ({
 const markView = (outcome, turn) => h(`b.mark.${MARK[outcome]}`, { 'data-t': turn, 'aria-hidden': 'true' });
 
 /** An outcome in words, with its mark. @param {Row} row @param {string} words */
-const stateView = (row, words) => h(`span.state.${MARK[row.outcome]}`, markView(row.outcome, row.turns), words);
+const stateView = (row, words) => h(`span.state.${MARK[row.outcome]}`, markView(row.outcome, row.recovered_on), words);
 
 /** The other things a conversation is known by beside its case. @param {Row} row @returns {string[]} */
 const whose = row => [row.target, ...row.variant ? [row.variant] : [], ...row.trial > 1 ? [`trial ${row.trial}`] : []];
