@@ -423,6 +423,7 @@ def test_a_copied_case_loads_again(viewer: Viewer, made: str, project: Project, 
     [file] = project.validate("copy.yaml")["files"]
     assert file["errors"] == []
     assert ("Are you sure?" in text) is not is_gone
+    assert "`rejoinder run FILE -m geo` runs it" in text
 
 
 def test_a_copied_command_is_one_request_whatever_was_said(project: Project, tmp_path: Path):
@@ -437,6 +438,7 @@ def test_a_copied_command_is_one_request_whatever_was_said(project: Project, tmp
         },
     )
     command = copied(Viewer(project.folder), only_run(project.folder).name, "one", "curl", turn=2)
+    assert "a system prompt, tools and settings are not in it" in command
     script = 'curl() { for word; do printf "%s\\0" "$word"; done; }\n' + command
     environment = {"OPENAI_API_KEY": "the-key", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, check=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.model import CheckResult, Receipt, Result
+from rejoinder.model import ChatMessage, CheckResult, Receipt, Result
 from rejoinder.report.inert import OBEYED, to_json
 from rejoinder.run_files import RunDamaged, read_whole
 from rejoinder.server.errors import ApiError
@@ -32,6 +32,13 @@ LARGEST_SUITE = 1 << 24
 _PLAIN = ("contains", "icontains", "equals", "match", "not_match", "starts_with", "ends_with", "regex")
 """Checks that are their kind and one text."""
 _ENDINGS = (".yaml", ".yml", ".json")
+_SIMPLE = re.compile(r"[A-Za-z0-9._/:@-]{1,100}")
+"""Names that stand in a comment as they are."""
+_CASE_ALONE = "What its suite has for all cases, such as tools or a system prompt, is not in it."
+_AS_TOLD = """\
+# The words of the conversation alone: a system prompt, tools and settings are not in it.
+# A run with --include messages keeps requests as they were sent.
+"""
 _OBEYED = re.compile(f"[{OBEYED}]")
 
 
@@ -59,7 +66,8 @@ def as_yaml(result: Result, root: Path, run: str) -> str:
     """A suite of one case."""
     case = _written(result, root) or dict(_made(result))
     text = yaml.dump({"evals": [case]}, Dumper=_InertDumper, allow_unicode=True, sort_keys=False, width=100)
-    return f"# From run {run}\n{text}"
+    target = result.target if _SIMPLE.fullmatch(result.target) else "TARGET"
+    return f"# From run {run}. {_CASE_ALONE}\n# `rejoinder run FILE -m {target}` runs it.\n{text}"
 
 
 class _InertDumper(yaml.SafeDumper):
@@ -123,7 +131,10 @@ def as_curl(result: Result, receipt: Receipt | None, turn: int) -> str:
     targets = () if receipt is None else receipt.targets
     target = next((one for one in targets if one.name == result.target), None)
     provider, model = ("", None) if target is None else (target.provider, target.model)
-    messages = _messages(result, turn)
+    return ("" if _sent(result, turn) else _AS_TOLD) + _request(provider, model, _messages(result, turn))
+
+
+def _request(provider: str, model: str | None, messages: list[dict[str, str]]) -> str:
     if provider == "anthropic":
         system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
         said = [message for message in messages if message["role"] != "system"]
@@ -140,12 +151,16 @@ def as_curl(result: Result, receipt: Receipt | None, turn: int) -> str:
     )
 
 
+def _sent(result: Result, turn: int) -> Sequence[ChatMessage]:
+    """The messages of a turn, where the run has kept them."""
+    return (result.turns[turn - 1].messages if 1 <= turn <= len(result.turns) else None) or ()
+
+
 def _messages(result: Result, turn: int) -> list[dict[str, str]]:
     """What was sent in a turn: as it was recorded, else as the conversation tells it."""
     if not 1 <= turn <= max(1, len(result.turns)):
         raise ApiError(404, "the conversation has no such turn")
-    sent = result.turns[turn - 1].messages if result.turns else None
-    if sent:
+    if sent := _sent(result, turn):
         return [{"role": message.role, "content": message.content} for message in sent]
     first = result.raw_request.chat_prompt or ()
     told = [{"role": message.role, "content": message.content} for message in first]
