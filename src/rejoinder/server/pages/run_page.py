@@ -98,14 +98,18 @@ def _show(desk: Desk, request: Request) -> Response:
     if missing:
         words = "This run has no such conversation. It may be that its suite, case or target was renamed."
         return trouble("No such conversation", words, 404, back)
-    query = query_asked(request)
-    found = index.find(query, 0, FIRST_ROWS)
+    data = _data(desk, look, index, query_asked(request), conversation)
+    plain = _plain(look, index) if conversation is None else _told(conversation)
+    return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
+
+
+def _data(desk: Desk, look: Look, index: RunIndex, query: Query, conversation: Conversation | None) -> RunData:
     queued = desk.is_queued(look)
-    data = RunData(
+    return RunData(
         head=head_of(desk, look),
         tags=index.tags(),
         query=query,
-        found=found,
+        found=index.find(query, 0, FIRST_ROWS),
         conversation=conversation,
         acts=not desk.settings.read_only,
         state=look.state,
@@ -116,8 +120,6 @@ def _show(desk: Desk, request: Request) -> Response:
         notes=look.notes,
         live=_live(look, index, queued=queued),
     )
-    plain = _plain(look, index) if conversation is None else _told(conversation)
-    return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
 
 
 def _waiting(desk: Desk, run: str) -> Response | None:
