@@ -454,7 +454,7 @@ pathlib.Path("child").write_text(child.stdout)
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux shows the environment of others")
 def test_a_process_that_is_just_being_started_is_ended() -> None:
     """While a program takes the place of another, its process shows no environment."""
-    for number in range(200):
+    for number in range(100):
         name = f"REJOINDER_TEST=started{number}"
         process = subprocess.Popen(["setsid", "sleep", "600"], env={**os.environ, "REJOINDER_TEST": f"started{number}"})
         try:

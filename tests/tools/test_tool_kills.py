@@ -78,7 +78,7 @@ def disturb(notes: Notes, random: Random, kills: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("notes", "kills"), [("python", 6), ("stdio", 3), ("http", 3)], indirect=["notes"])
+@pytest.mark.parametrize(("notes", "kills"), [("python", 3), ("stdio", 2), ("http", 2)], indirect=["notes"])
 def test_some_kills_around_calls_of_tools(notes: Notes, kills: int) -> None:
     disturb(notes, Random(18), kills)
 
