@@ -150,7 +150,7 @@ class RequestRefused(ServerError):
     """The server refuses a request. `code` is its word for why, `status` the status of HTTP."""
 
     def __init__(self, status: int, code: str, message: str, details: Any = None) -> None:
-        super().__init__(message, _HINTS.get(code))
+        super().__init__(message, _HINTS.get(code) or _hint_in(details))
         self.status = status
         self.code = code
         self.details = details
@@ -160,6 +160,18 @@ _HINTS = {
     "no-token": "Give the server's token: --token, or REJOINDER_TOKEN in the environment.",
     "wrong-host": "Use the address that `rejoinder view` printed.",
 }
+
+
+def _hint_in(details: Any) -> str | None:
+    """What the server advises."""
+    try:
+        return msgspec.convert(details, _Advice).hint
+    except msgspec.ValidationError:
+        return None
+
+
+class _Advice(Struct, frozen=True):
+    hint: Annotated[str, Meta(max_length=1000)]
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):

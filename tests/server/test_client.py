@@ -62,6 +62,7 @@ class TestPython:
         with pytest.raises(rejoinder.RequestRefused) as refused:
             server.start("none.yaml")
         assert (refused.value.status, refused.value.code) == (422, "refused")
+        assert "Name a saved suite" in (refused.value.hint or "")
         with pytest.raises(rejoinder.RequestRefused) as missing:
             server.status("20200101-000000-0000")
         assert (missing.value.status, missing.value.code) == (404, "no-run")
@@ -93,6 +94,7 @@ class TestCommands:
         assert ended.code == 1
         assert "2 of 3 passed, 1 failed" in ended.out
         assert "failed: c1 on s" in ended.err
+        assert f"{served.url}/runs/2" in ended.err
 
     @pytest.mark.slow
     def test_one_of_another_project_is_sent_with_its_files(

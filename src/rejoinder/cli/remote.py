@@ -158,6 +158,7 @@ def _watch(server: Server, run: str, form: str) -> int:
         write_data(document)
     else:
         echo(*ending_of(document))
+        echo(f"its conversations: {server.url}/runs/{run}", err=True)
     return exit_code_of(state)
 
 
