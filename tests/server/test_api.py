@@ -158,7 +158,7 @@ class TestRuns:
         assert [run["id"] for run in get(place, f"/runs?{query}")["runs"]] == [known[number] for number in found]
 
     @pytest.mark.parametrize(
-        "query", ["status=odd", "limit=0", "limit=x", "date_from=soon", "min_cost=nan", "sort_by=x"]
+        "query", ["status=odd", "limit=0", "limit=x", "date_from=soon", "min_cost=nan", "sort_by=x", "stats=failed"]
     )
     def test_a_filter_that_means_nothing_is_refused(self, place: Project, query: str):
         answer = api(settings(place.folder), "GET", f"/runs?{query}")

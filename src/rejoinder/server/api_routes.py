@@ -24,6 +24,7 @@ from rejoinder.server.queue import InQueue, Queue, QueueFull
 from rejoinder.server.settings import Settings
 from rejoinder.server.streams import Streams
 from rejoinder.server.supervisor import Supervisor
+from rejoinder.spelling import did_you_mean
 
 PREFIX = "/api/v1"
 MOST_COUNTED = 100
@@ -111,6 +112,8 @@ def read_body(content: bytes, kind: type[Struct]) -> Any:
 def read_query(request: Request, kind: type[Struct]) -> Any:
     """The parameters of an address; those that take several values are given several times, or with commas."""
     hints = get_type_hints(kind, include_extras=True)
+    if unknown := next((name[:100] for name in request.query_params if name not in hints), None):
+        raise ApiError(422, f"there is no parameter {unknown!r} here{did_you_mean(unknown, hints)}", code="invalid")
     values: dict[str, Any] = {}
     for name, hint in hints.items():
         if name not in request.query_params:

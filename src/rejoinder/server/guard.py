@@ -172,7 +172,8 @@ class Guard:
         known = _cookie_of(headers, self._cookie)
         if known is not None:
             return self._compare(known, self._pass_of(token))
-        raise _no_token("this server needs its token: `Authorization: Bearer TOKEN`, or open the address it printed")
+        programs = "programs send `Authorization: Bearer TOKEN`"
+        raise _no_token(f"this server needs its token: add `?token=TOKEN` to the address once; {programs}")
 
     def _compare(self, given: str, wanted: str) -> None:
         if hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")):
