@@ -43,7 +43,8 @@ class ScriptedProvider:
         script = self._script(request)
         if request.call >= len(script):
             what = "verdicts of judges" if request.judging else f"replies for case `{request.case_id}`"
-            raise ProviderError(f"target `{self._name}` has run out of {what}: {len(script)} are scripted")
+            verb = "is" if len(script) == 1 else "are"
+            raise ProviderError(f"target `{self._name}` has run out of {what}: {len(script)} {verb} scripted")
         entry = script[request.call]
         delay = entry.get("delay_ms", 0) / 1000 if isinstance(entry, dict) else 0
         if delay or self._delay_s:

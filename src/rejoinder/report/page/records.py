@@ -210,7 +210,8 @@ def word_of(result: Result) -> str:
 
 def _reason(result: Result, row: Row) -> Reason | None:
     if result.status == "error" and result.error is not None:
-        return Reason("error", result.error.type, result.error.message, turn=result.error.turn)
+        what = "a check could not decide" if result.error.type == "check" else result.error.type
+        return Reason("error", what, result.error.message, turn=result.error.turn)
     if result.status == "failed":
         found = against(result)
         return _against(found) if found else None
@@ -279,7 +280,7 @@ def _turn(turn: TurnResult, result: Result, sent: Sent | None) -> Turn:
         outcome=_outcome(turn, result),
         response=turn.response,
         label=turn_words(turn, result),
-        failed=sum(not check.passed for check in turn.checks),
+        failed=sum(not check.passed and not check.error for check in turn.checks),
         checks=tuple(_check(check) for check in turn.checks),
         tools=tuple(_tool(call) for call in turn.tool_calls),
         thinking=turn.thinking,
