@@ -82,7 +82,7 @@ docs: $(STAMP)
 # Pictures of the terminal and of the pages, from real runs.
 screens: $(STAMP) $(WEB)
 	$(BIN)/python scripts/screens.py
-	SCREENS_FOLDER=docs/screens/pages $(BIN)/python -m pytest -q tests/pages/test_report_pages.py
+	SCREENS_FOLDER=docs/screens/pages $(BIN)/python -m pytest -q tests/pages/test_report_pages.py tests/pages/test_viewer.py
 
 bench: $(STAMP) $(WEB)
 	$(BIN)/python benchmarks/startup.py
