@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rejoinder.errors import UsageError
 from rejoinder.transcripts import read_bytes
 from rejoinder.transcripts.anonymise import anonymise
-from rejoinder.transcripts.cases import Chosen, choose, write_suite
+from rejoinder.transcripts.cases import UP_TO_A_REPLY, Chosen, choose, write_suite
 from rejoinder.transcripts.stand_ins import Anonymiser
 from tests.kit import Project, Raw, bounded, codes
 from tests.transcripts.kit import EXPECTED, SAMPLES, sample
@@ -57,7 +57,7 @@ def talk(*texts: str, arguments: Any = None) -> bytes:
 def suite_of(data: bytes) -> str:
     found, _ = anonymise(read_bytes(data, "talk.json"))
     chosen = [Chosen(one, turn, one.id) for one in found if (turn := choose(one, None)) is not None]
-    return write_suite("x", chosen)
+    return write_suite(UP_TO_A_REPLY, "x", chosen)
 
 
 def is_in(original: str, text: str, kind: str) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rejoinder.suite import read_suite
 from rejoinder.transcripts import Transcript, read_bytes
-from rejoinder.transcripts.cases import Chosen, choose, write_suite
+from rejoinder.transcripts.cases import UP_TO_A_REPLY, Chosen, choose, write_suite
 from tests.kit import Project, Raw, bounded, codes, refusal, statuses
 from tests.transcripts.kit import EXPECTED, SAMPLES, sample
 
@@ -35,7 +35,9 @@ def test_every_turn_of_a_sample_can_be_the_one_that_went_wrong(name: str, tmp_pa
         for turn in one.turns:
             found = choose(one, turn.number)
             assert found == turn
-            (tmp_path / "evals.yaml").write_text(write_suite("x", [Chosen(one, turn, one.id)], target="scripted/x"))
+            (tmp_path / "evals.yaml").write_text(
+                write_suite(UP_TO_A_REPLY, "x", [Chosen(one, turn, one.id)], target="scripted/x")
+            )
             loaded = read_suite(tmp_path / "evals.yaml")
             assert loaded.suite is not None, loaded.problems
             assert [code for code in codes_of(loaded.problems) if code != "unknown-target"] == []
@@ -189,7 +191,7 @@ def test_any_words_make_a_suite_that_says_them_again(
     folder = tmp_path_factory.mktemp("suite")
     path = folder / "evals.yaml"
     turn = one.turns[-1]
-    path.write_text(write_suite("x", [Chosen(one, turn, one.id)]), encoding="utf-8", newline="\n")
+    path.write_text(write_suite(UP_TO_A_REPLY, "x", [Chosen(one, turn, one.id)]), encoding="utf-8", newline="\n")
     loaded = read_suite(path)
     assert loaded.suite is not None, [problem.message for problem in loaded.problems]
     assert not [problem for problem in loaded.problems if problem.severity == "error"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,12 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     out: Path | None
     target: str | None
 
-    @property
-    def write(self) -> Callable[..., str]:
-        from rejoinder.transcripts.cases import write_graded_suite, write_suite
+    def write(self, name: str, chosen: Sequence[Chosen], recorded: Sequence[Recorded] = ()) -> str:
+        """The text of the suite."""
+        from rejoinder.transcripts.cases import EVERY_TURN, UP_TO_A_REPLY, write_suite
 
-        return write_graded_suite if self.every_turn else write_suite
+        form = EVERY_TURN if self.every_turn else UP_TO_A_REPLY
+        return write_suite(form, name, chosen, recorded, target=self.target, path=self.out)
 
 
 @command.command("transcript")
@@ -109,7 +110,7 @@ def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
         chosen += found
     _refuse_nothing(chosen, wanted.turn)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return wanted.write(f"imported from {paths[0].name}{more}", chosen, recorded, target=wanted.target, path=wanted.out)
+    return wanted.write(f"imported from {paths[0].name}{more}", chosen, recorded)
 
 
 def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, list[Replaced]]:
@@ -120,7 +121,7 @@ def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, list[Rep
     transcripts, anonymiser = anonymise(read_transcripts(paths, wanted.format, note=_say))
     chosen = _choose(transcripts, wanted.turn, {}, None)
     _refuse_nothing(chosen, wanted.turn)
-    text = wanted.write("imported, with stand-ins", chosen, target=wanted.target, path=wanted.out)
+    text = wanted.write("imported, with stand-ins", chosen)
     return text, anonymiser.replaced_in(text)
 
 

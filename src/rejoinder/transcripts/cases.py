@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -47,7 +47,18 @@ def choose(transcript: Transcript, number: int | None) -> Turn | None:
     return answered[-1] if answered else None
 
 
+class Form(NamedTuple):
+    """What a suite makes of conversations."""
+
+    about: tuple[str, ...]
+    """Its first lines."""
+    checks: tuple[str, ...]
+    """Of all cases."""
+    case: Callable[[Chosen], Iterator[str]]
+
+
 def write_suite(
+    form: Form,
     name: str,
     chosen: Sequence[Chosen],
     recorded: Sequence[Recorded] = (),
@@ -56,46 +67,8 @@ def write_suite(
     path: Path | None = None,
 ) -> str:
     """The text of a suite. `recorded`: targets that answer as it was; `target`: who takes over; `path`: its file."""
-    about = [
-        "# Each case goes up to a reply that went wrong. Its check fails on what was said then.",
-        "# Say in `checks` what a right reply is, and put another model in the place of the one that failed:",
-        *_how_to_go_on(chosen, path),
-    ]
-    cases = [line for one in chosen for line in _case(one)]
-    return _text(about, name, recorded, target, ["evals:", *cases])
-
-
-def write_graded_suite(
-    name: str,
-    chosen: Sequence[Chosen],
-    recorded: Sequence[Recorded] = (),
-    *,
-    target: str | None = None,
-    path: Path | None = None,
-) -> str:
-    """The same with whole conversations, up to the turn that was chosen: checks of the suite grade every reply."""
-    about = [
-        "# Each case is a conversation. Say in `checks` what a right reply is: they look at every reply of all cases.",
-        "# Another model can be asked the same:",
-        *_how_to_go_on(chosen, path),
-    ]
-    cases = [line for one in chosen for line in _graded_case(one)]
-    return _text(about, name, recorded, target, [*_CHECKS_OF_ALL, "evals:", *cases])
-
-
-_CHECKS_OF_ALL = (
-    "defaults: { on_turn_failure: continue }",
-    "checks:",
-    "# - { not: { icontains: words that no reply may have }, every_turn: true }",
-    "# - { llm_judge: { criteria: what a right reply does }, every_turn: true }",
-    "- { min_words: 1, every_turn: true }",
-)
-
-
-def _text(
-    about: Sequence[str], name: str, recorded: Sequence[Recorded], target: str | None, body: Sequence[str]
-) -> str:
-    lines = [*about, f"name: {yaml_text(name, '  ')}"]
+    body = [*form.checks, "evals:", *(line for one in chosen for line in form.case(one))]
+    lines = [*form.about, *_how_to_go_on(chosen, path), f"name: {yaml_text(name, '  ')}"]
     if any(_BRACES in line for line in body):
         lines += ["vars:", f'  {_BRACES}: "{{{{" # as it stands in what was said: nothing is filled in there']
     if recorded:
@@ -253,3 +226,28 @@ def _what_was_said(transcript: Transcript, turn: Turn) -> Iterator[str]:
 def _cut(text: str) -> str:
     shown = yaml_comment(text)
     return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}..."
+
+
+UP_TO_A_REPLY = Form(
+    (
+        "# Each case goes up to a reply that went wrong. Its check fails on what was said then.",
+        "# Say in `checks` what a right reply is, and put another model in the place of the one that failed:",
+    ),
+    (),
+    _case,
+)
+EVERY_TURN = Form(
+    (
+        "# Each case is a conversation. Say in `checks` what a right reply is: they look at every reply of all cases.",
+        "# Another model can be asked the same:",
+    ),
+    (
+        "defaults: { on_turn_failure: continue }",
+        "checks:",
+        "# - { not: { icontains: words that no reply may have }, every_turn: true }",
+        "# - { llm_judge: { criteria: what a right reply does }, every_turn: true }",
+        "- { min_words: 1, every_turn: true }",
+    ),
+    _graded_case,
+)
+"""Whole conversations, up to the turn that was chosen: checks of the suite grade every reply."""
