@@ -21,8 +21,10 @@ class IndexFolder:
     def __init__(self) -> None:
         sweep()
         self._scratch = Scratch(PREFIX)
-        self._lock = open_to_append(self.path / LOCK)
+        new = self.path / "new"
+        self._lock = open_to_append(new)
         lock_within(self._lock, 0)
+        new.rename(self.path / LOCK)  # locked before others can see it
 
     @property
     def path(self) -> Path:
