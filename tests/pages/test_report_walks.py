@@ -10,7 +10,7 @@ import pytest
 from tests.comparison.sides import one
 from tests.pages.browsing import Screen, Tab, Tabs
 from tests.pages.kit import TARGETS, Desk, Sizes, address, large, write_report
-from tests.report.exports import made_run
+from tests.report.exports import made_run, result, turn
 
 PHONE = Screen(390)
 
@@ -303,3 +303,23 @@ def test_names_with_any_characters_have_addresses(tabs: Tabs, tmp_path: Path) ->
     walked.assert_quiet()
     fresh = tabs(path, "#/c/" + "/".join([quote("a/b", safe="")] * 3) + "/-/1")
     assert heading(fresh) == "Case 0"
+
+
+def test_a_report_works_without_a_network(tabs: Tabs, desk: Desk) -> None:
+    tab = tabs(desk.report(), offline=True)
+    tab.page.fill("#q", "refund")
+    tab.page.wait_for_selector(".row")
+    tab.page.click(".row >> nth=0")
+    tab.page.wait_for_selector("#detail .turn")
+    tab.assert_quiet()
+
+
+def test_what_an_agent_changed_in_its_workspace_is_shown_as_a_diff(tabs: Tabs, tmp_path: Path) -> None:
+    diff = "--- a/shop.py\n+++ b/shop.py\n@@ -1 +1 @@\n-price = 1\n+price = </script><b>2</b>\n"
+    made = result("repair", turn("Done.", workspace_diff=diff))
+    tab = tabs(write_report(made_run([made]), tmp_path / "report.html"), address(made))
+    tab.page.click("summary:has-text('Changes in the workspace')")
+    tab.page.wait_for_selector("pre .add")
+    assert tab.page.locator("pre .del").all_inner_texts()[-1] == "-price = 1"
+    assert tab.page.locator("pre .add").all_inner_texts()[-1] == "+price = </script><b>2</b>"
+    tab.assert_quiet()
