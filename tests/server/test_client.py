@@ -187,6 +187,17 @@ class TestView:
         assert ended.code == 2
         assert "a token is needed" in ended.err
 
+    @pytest.mark.parametrize("given", [("--token", "a" * 15), ("--token", " " * 16 + "a")])
+    def test_another_address_needs_a_token_that_cannot_be_guessed(self, project: Project, given: tuple[str, ...]):
+        ended = run_process(project.folder, "view", "--no-browser", "--host", "0.0.0.0", *given)
+        assert ended.code == 2
+        assert "its token has fewer than 16 characters" in ended.err
+
+    def test_a_short_token_of_the_environment_is_refused_too(self, project: Project):
+        ended = run_process(project.folder, "view", "--no-browser", "--host", "0.0.0.0", REJOINDER_TOKEN="tok7777")
+        assert ended.code == 2
+        assert "its token has fewer than 16 characters" in ended.err
+
     @pytest.mark.slow
     def test_with_its_token_it_answers(self, project: Project):
         with serving(project.folder, "--token", "sesame") as served:

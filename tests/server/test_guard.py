@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from msgspec import structs
 from starlette.types import Receive, Scope, Send
 
 from rejoinder.server.app import make_app
-from rejoinder.server.guard import HEADERS, Bucket, Guard, known_hosts
+from rejoinder.server.errors import ApiError
+from rejoinder.server.guard import HEADERS, MOST_ADDRESSES, Bucket, Guard, WrongTokens, known_hosts
 from rejoinder.server.settings import Limits, Settings
 
 PATHS = ("/", "/runs/x", "/static/app.js", "/data/runs/x/rows", "/api/v1/health", "/api/v1/runs", "/no/such/page")
@@ -218,18 +221,70 @@ class TestToken:
         answer = ask(settings(tmp_path, token="sesame"), "GET", "http://127.0.0.1:8417//evil.example/?token=sesame")
         assert answer.headers["location"].startswith("/evil.example")
 
-    def test_a_wrong_token_cannot_be_tried_for_ever(self, tmp_path: Path):
-        of = settings(tmp_path, token="sesame", limits=Limits(changes=2, changes_per_s=0.001))
+    def test_after_too_many_wrong_tokens_the_right_one_is_not_taken_either(self, tmp_path: Path):
+        of = settings(tmp_path, token="sesame", limits=Limits(wrong_tokens=2, wrong_tokens_per_s=0.001))
+        assert _tried(of, "a", "b", "c", "sesame") == [401, 401, 429, 429]
+        assert _tried(of, "a", "sesame", "sesame", "b", "sesame") == [401, 404, 404, 401, 429]
 
-        async def send() -> list[int]:
-            transport = httpx.ASGITransport(make_app(of))
-            async with httpx.AsyncClient(transport=transport, base_url=of.address) as client:
-                return [
-                    (await client.get("/none", headers={"Authorization": f"Bearer {word}"})).status_code
-                    for word in ("a", "b", "c", "sesame")
-                ]
+    def test_an_address_that_tries_tokens_does_not_lock_out_others(self, tmp_path: Path):
+        of = settings(tmp_path, token="sesame", limits=Limits(wrong_tokens=1, wrong_tokens_per_s=0.001))
+        app = make_app(of)
+        assert _tried(of, "a", "sesame", app=app, client="192.0.2.7") == [401, 429]
+        assert _tried(of, "sesame", "a", "sesame", app=app, client="192.0.2.8") == [404, 401, 429]
+        assert _tried(of, "a", "sesame", app=app, client="2001:db8::1") == [401, 429]
+        assert _tried(of, "sesame", app=app, client="2001:db8::ffff:2") == [429], "one machine has a whole network"
+        assert _tried(of, "sesame", app=app, client="2001:db8:0:1::1") == [404]
 
-        assert asyncio.run(send()) == [401, 401, 429, 404]
+    def test_a_browser_that_was_let_in_stays_in_while_its_address_is_blocked(self, tmp_path: Path):
+        of = settings(tmp_path, token="sesame", limits=Limits(wrong_tokens=1, wrong_tokens_per_s=0.001))
+        kept = {"Cookie": ask(of, "GET", "/none?token=sesame").headers["set-cookie"].partition(";")[0]}
+        app = make_app(of)
+        assert _tried(of, "a", "sesame", app=app) == [401, 429]
+        assert _answers(of, [kept], app) == [404]
+
+    def test_a_pass_is_not_made_from_a_guessed_token(self, tmp_path: Path):
+        of = settings(tmp_path, token="sesame")
+        guess = hmac.new(b"sesame", f"rejoinder-{of.port}".encode(), hashlib.sha256).hexdigest()
+        assert ask(of, "GET", "/none", headers={"Cookie": f"rejoinder-{of.port}={guess}"}).status_code == 401
+
+    def test_old_passes_of_a_browser_do_not_block_it(self, tmp_path: Path):
+        of = settings(tmp_path, token="sesame", limits=Limits(wrong_tokens=1, wrong_tokens_per_s=0.001))
+        app = make_app(of)
+        assert _answers(of, [{"Cookie": f"rejoinder-{of.port}=old"}] * 5, app) == [401] * 5
+        assert _tried(of, "sesame", app=app) == [404]
+
+    def test_the_right_token_counts_again_after_a_while(self):
+        now = [0.0]
+        wrong = WrongTokens(Limits(wrong_tokens=1, wrong_tokens_per_s=0.5), lambda: now[0])
+        with pytest.raises(ApiError, match="is not this server's"):
+            wrong.compare("192.0.2.7", "a", "sesame")
+        with pytest.raises(ApiError, match="too many wrong tokens"):
+            wrong.compare("192.0.2.7", "sesame", "sesame")
+        now[0] = 2.0
+        wrong.compare("192.0.2.7", "sesame", "sesame")
+
+    def test_only_so_many_addresses_are_remembered(self):
+        wrong = WrongTokens(Limits(wrong_tokens=1, wrong_tokens_per_s=0.001), lambda: 0.0)
+        for number in range(MOST_ADDRESSES + 1):
+            with pytest.raises(ApiError, match="is not this server's"):
+                wrong.compare(f"10.0.{number // 256}.{number % 256}", "a", "sesame")
+        wrong.compare("10.0.0.0", "sesame", "sesame")
+        with pytest.raises(ApiError, match="too many"):
+            wrong.compare("10.0.0.1", "sesame", "sesame")
+
+
+def _tried(of: Settings, *tokens: str, app: Any = None, client: str = "127.0.0.1") -> list[int]:
+    """The statuses of requests with these tokens, one after the other at one server."""
+    return _answers(of, [{"Authorization": f"Bearer {token}"} for token in tokens], app or make_app(of), client)
+
+
+def _answers(of: Settings, heads: list[dict[str, str]], app: Any, client: str = "127.0.0.1") -> list[int]:
+    async def send() -> list[int]:
+        transport = httpx.ASGITransport(app, client=(client, 40000))
+        async with httpx.AsyncClient(transport=transport, base_url=of.address) as asking:
+            return [(await asking.get("/none", headers=head)).status_code for head in heads]
+
+    return asyncio.run(send())
 
 
 class TestHosts:

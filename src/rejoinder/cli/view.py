@@ -15,7 +15,7 @@ from rejoinder.cli.grouping import Values, grouped
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError
 from rejoinder.project.folders import find_root
-from rejoinder.server.settings import LOOPBACK, PORT, TOKEN_VARIABLE, Settings
+from rejoinder.server.settings import LOOPBACK, PORT, SHORTEST_TOKEN, TOKEN_VARIABLE, Settings
 
 if TYPE_CHECKING:
     import socket
@@ -86,15 +86,23 @@ def command(ctx: click.Context, settings: Settings, no_browser: bool) -> None:
 
 
 def _check(settings: Settings) -> None:
-    """Raises UsageError for an address that others can reach, without a token."""
+    """Raises UsageError for an address that others can reach, without a token that cannot be guessed."""
     if settings.token is not None and not settings.token.strip():
         raise UsageError("the token is empty", "Give one that cannot be guessed, or leave it out.")
     if settings.token is not None and not settings.token.isprintable():
         raise UsageError("the token has characters that cannot be sent", "Use letters and digits.")
-    if settings.host not in LOOPBACK and settings.token is None:
+    if settings.host in LOOPBACK:
+        return
+    if settings.token is None:
         raise UsageError(
             f"others can reach {settings.host}, so a token is needed",
-            f"Set {TOKEN_VARIABLE} or give --token with a word that cannot be guessed; or leave --host out.",
+            f"Set {TOKEN_VARIABLE} or give --token with at least {SHORTEST_TOKEN} characters that cannot be guessed; "
+            "or leave --host out.",
+        )
+    if len(settings.token.strip()) < SHORTEST_TOKEN:
+        raise UsageError(
+            f"others can reach {settings.host}, and its token has fewer than {SHORTEST_TOKEN} characters",
+            "A short token can be guessed. Make one: openssl rand -hex 16",
         )
 
 

@@ -12,8 +12,10 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import secrets
 import socket
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
@@ -22,9 +24,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rejoinder.engine.seal import code_of
 from rejoinder.server.errors import ApiError, of_status
 from rejoinder.server.log import log_mistake
-from rejoinder.server.settings import LOOPBACK, WILDCARDS, Settings, as_authority
+from rejoinder.server.settings import LOOPBACK, WILDCARDS, Limits, Settings, as_authority
 
 POLICY = "; ".join(
     (
@@ -53,6 +56,8 @@ READING = ("GET", "HEAD")
 TOKEN = "token"
 """The parameter of an address that gives the token once."""
 LONGEST_QUERY = 8192
+MOST_ADDRESSES = 1000
+"""Addresses whose wrong tokens are counted; the one that is quiet for longest is forgotten."""
 MOST_FIELDS = 100
 _OWN_SITE = ("same-origin", "none")
 
@@ -64,15 +69,45 @@ class Bucket:
         self._size, self._per_s, self._clock = size, per_s, clock
         self._level, self._at = float(size), clock()
 
-    def take(self) -> float:
+    def wait(self) -> float:
         """0 where there is one left, else the seconds until there is."""
         now = self._clock()
         self._level = min(self._size, self._level + (now - self._at) * self._per_s)
         self._at = now
-        if self._level < 1:
-            return (1 - self._level) / self._per_s
-        self._level -= 1
-        return 0.0
+        return 0.0 if self._level >= 1 else (1 - self._level) / self._per_s
+
+    def take(self) -> float:
+        """Like `wait`; one that is left is taken."""
+        wait = self.wait()
+        if wait == 0:
+            self._level -= 1
+        return wait
+
+
+class WrongTokens:
+    """Slows down whoever tries tokens, by address. The bucket of an address is asked before a token is compared: while
+    it is empty no token counts, so that one more try tells nothing."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def compare(self, address: str, given: str, wanted: str) -> None:
+        """Raises ApiError for a token that is wrong, or that comes too soon after wrong ones."""
+        place = _network_of(address)
+        bucket = self._buckets.get(place)
+        if bucket is not None and (wait := bucket.wait()) > 0:
+            raise _too_many("there were too many wrong tokens from your address", wait)
+        if _is_equal(given, wanted):
+            return
+        if bucket is None:
+            bucket = Bucket(self._limits.wrong_tokens, self._limits.wrong_tokens_per_s, self._clock)
+            self._buckets[place] = bucket
+        self._buckets.move_to_end(place)
+        if len(self._buckets) > MOST_ADDRESSES:
+            self._buckets.popitem(last=False)
+        bucket.take()
+        raise _no_token("the token is not this server's")
 
 
 class Guard:
@@ -83,8 +118,9 @@ class Guard:
         self._settings = settings
         self._hosts = known_hosts(settings)
         self._changes = Bucket(settings.limits.changes, settings.limits.changes_per_s)
-        self._failures = Bucket(settings.limits.changes, settings.limits.changes_per_s)
+        self._wrong = WrongTokens(settings.limits)
         self._cookie = f"rejoinder-{settings.port}"
+        self._pass = "" if settings.token is None else _pass_for(settings.token, self._cookie)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -152,9 +188,10 @@ class Guard:
         token = self._settings.token
         if token is None:
             return None
+        address = (scope.get("client") or ("",))[0]
         given = _bearer(headers)
         if given is not None:
-            return self._compare(given, token)
+            return self._wrong.compare(address, given, token)
         try:
             written = scope["query_string"].decode("latin-1")
             query = parse_qsl(written, keep_blank_values=True, max_num_fields=MOST_FIELDS)
@@ -162,29 +199,19 @@ class Guard:
             raise ApiError(400, f"the address has more than {MOST_FIELDS} fields after the `?`") from None
         asked = dict(query).get(TOKEN)
         if asked is not None and scope["method"] == "GET":
-            self._compare(asked, token)
+            self._wrong.compare(address, asked, token)
             rest = urlencode([(name, value) for name, value in query if name != TOKEN])
             # A path with two slashes at its beginning would lead to another host.
             path = "/" + scope["path"].lstrip("/\\")
             redirect = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
-            redirect.set_cookie(self._cookie, self._pass_of(token), path="/", httponly=True, samesite="strict")
+            redirect.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
             return redirect
         known = _cookie_of(headers, self._cookie)
-        if known is not None:
-            return self._compare(known, self._pass_of(token))
+        # Nobody can guess a pass, so wrong ones are not counted: a browser with an old one would lock itself out.
+        if known is not None and _is_equal(known, self._pass):
+            return None
         programs = "programs send `Authorization: Bearer TOKEN`"
         raise _no_token(f"this server needs its token: add `?token=TOKEN` to the address once; {programs}")
-
-    def _compare(self, given: str, wanted: str) -> None:
-        if hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")):
-            return
-        if (wait := self._failures.take()) > 0:
-            raise _too_many("there were too many wrong tokens", wait)
-        raise _no_token("the token is not this server's")
-
-    def _pass_of(self, token: str) -> str:
-        """What the cookie holds. A browser sends it to other ports of the host as well, so it is not the token."""
-        return hmac.new(token.encode("utf-8", "surrogatepass"), self._cookie.encode(), hashlib.sha256).hexdigest()
 
     async def _whole_body(self, scope: Scope, receive: Receive) -> Receive:
         """A changing request is read whole before anything is done; the bytes that come are counted, not those that
@@ -283,6 +310,32 @@ def _cookie_of(headers: Headers, name: str) -> str | None:
     except CookieError:
         return None
     return None if found is None else found.value
+
+
+def _is_equal(given: str, wanted: str) -> bool:
+    """Takes as long for any text."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass"))
+
+
+def _pass_for(token: str, cookie: str) -> str:
+    """What the cookie holds. A browser sends it to other ports of the host as well, so it is not the token; nor can it
+    be made from a token that is guessed, because it needs a key that stays on this machine."""
+    content = f"{cookie} {token}".encode("utf-8", "surrogatepass")
+    code = code_of(content)
+    if code is None:  # without a key, browsers give the token again to the next server
+        code = hmac.new(secrets.token_bytes(32), content, hashlib.sha256).hexdigest().encode()
+    return code.decode()
+
+
+def _network_of(address: str) -> str:
+    """Who tries tokens: of IPv6 the network, because one machine has all addresses of its own."""
+    try:
+        number = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(number, ipaddress.IPv6Address) and number.ipv4_mapped is None:
+        return str(ipaddress.ip_network((number, 64), strict=False))
+    return str(getattr(number, "ipv4_mapped", None) or number)
 
 
 def _no_token(message: str) -> ApiError:

@@ -9,6 +9,8 @@ from msgspec import Struct
 PORT = 8417
 TOKEN_VARIABLE = "REJOINDER_TOKEN"
 """The variable of the environment that gives commands the token."""
+SHORTEST_TOKEN = 16
+"""Characters of a token where others can reach the server."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 WILDCARDS = ("0.0.0.0", "::")
 """Addresses that stand for all of this machine's."""
@@ -21,8 +23,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     body_s: float = 15.0
     """How long a request may take to arrive."""
     changes: int = 60
-    """Changing requests that may come at once; so many failed tokens, too."""
+    """Changing requests that may come at once."""
     changes_per_s: float = 10.0
+    wrong_tokens: int = 10
+    """Wrong tokens that may come from an address at once."""
+    wrong_tokens_per_s: float = 0.5
     queued: int = 100
     """Runs that may wait."""
     conversations: int = 100_000
