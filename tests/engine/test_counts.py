@@ -544,6 +544,31 @@ def test_a_failure_beside_one_with_a_control_is_counted(project: Project) -> Non
     assert (compared.a.failures, compared.a.uncontrolled) == (1, 1)
 
 
+COLD = """
+def answer(request):
+    if request.turn == 1 and request.trial == 1:
+        raise RuntimeError("a cold start")
+    return "yes" if (request.trial + request.turn) % 2 == 0 else "no"
+"""
+
+
+def test_first_turns_that_ended_in_an_error_are_left_out_of_what_asking_afresh_gives(project: Project) -> None:
+    """Of five trials one ended in an error and two were right: of the three others of a failure, two pass."""
+    project.write("own.py", COLD)
+    cases = [case(f"c{number}", YES, follow("Sure?", YES)) for number in range(9)]
+    suite = {"targets": [{**python("answer"), "max_retries": 0}], "target": "it", "evals": cases}
+    project.write("evals.yaml", suite)
+    document = project.run_json("run", "evals.yaml", "--repeat", "5", code=None)
+    net = document["summary"]["net_recovery"]
+    assert (net["failures"], net["answered_back"], net["errors"]) == (18, 1.0, 9)
+    assert net["afresh"] == pytest.approx(2 / 3)
+    text = project.run("show", code=None)
+    assert "; 9 errors left out" in text
+    assert "; 9 errors left out" in project.run("show", "--verbose", code=None)
+    compared = rejoinder.compare("last", "last").net_recovery
+    assert (compared.a.errors, compared.b.errors) == (9, 9)
+
+
 @pytest.mark.slow
 def test_what_is_in_quarantine_decides_no_gate_and_no_comparison(project: Project) -> None:
     def played(flaky: str) -> rejoinder.RunReport:

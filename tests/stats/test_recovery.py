@@ -215,3 +215,54 @@ def test_net_recovery_in_words() -> None:
     assert net_words(net_recovery([Tries(4, *pair[:1], 4 - pair[0], pair[1]) for pair in MIXED])).endswith(
         ": cannot tell if it listens"
     )
+
+
+# Errors on first turns
+
+
+def interrupted(draw: Draw, rates: list[float], trials: int, broken: float) -> list[Tries]:
+    """A deaf model whose first turns end in an error now and then: no verdict, and no follow-up."""
+    found: list[Tries] = []
+    for rate in rates:
+        errors = draw.passes(broken, trials)
+        first = draw.passes(rate, trials - errors)
+        failed = trials - errors - first
+        found.append(Tries(trials, first, failed, draw.passes(rate, failed), errors=errors))
+    return found
+
+
+def test_errors_on_first_turns_are_no_control() -> None:
+    """Two of the other three trials were judged, and one of these passed."""
+    one = Tries(4, 1, 2, 1, errors=1)
+    assert one.control == 1
+    found = net_recovery([one] * 10)
+    assert (found.answered_back, found.afresh, found.net, found.errors) == (0.5, 0.5, 0, 10)
+    assert net_words(found).endswith(": cannot tell if it listens; 10 errors left out")
+    assert net_difference_words(compare_net_recovery([(one, one)] * 10)).endswith(": cannot tell; 20 errors left out")
+
+
+def test_a_failure_with_only_errors_beside_it_has_no_control() -> None:
+    found = net_recovery([*KNOWN, Tries(3, 0, 1, 1, errors=2)])
+    assert (found.failures, found.uncontrolled, found.errors, found.net) == (9, 1, 2, pytest.approx(2 / 9))
+
+
+def listening_in(seed: int, runs: int, broken: float, cases: int = 30, trials: int = 5) -> float:
+    draw = Draw(seed)
+    found = [net_recovery(interrupted(draw, draw.rates(cases, 0.5, 0.0), trials, broken)) for _ in range(runs)]
+    told = [one for one in found if one.verdict != "too-few"]
+    assert len(told) > runs / 2
+    return sum(one.verdict == "listens" for one in told) / len(told)
+
+
+@pytest.mark.parametrize("broken", [0.0, 0.1, 0.2, 0.3])
+def test_errors_on_first_turns_do_not_make_a_deaf_model_listen(broken: float) -> None:
+    assert listening_in(17, 400, broken) <= 0.05 + 0.015
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("cases", "trials"), [(20, 3), (30, 5), (50, 10)])
+@pytest.mark.parametrize("broken", [0.0, 0.1, 0.2, 0.3])
+def test_a_deaf_model_with_errors_is_called_listening_in_at_most_five_percent(
+    broken: float, cases: int, trials: int
+) -> None:
+    assert listening_in(18, 4000, broken, cases, trials) <= 0.05

@@ -58,7 +58,7 @@ class Tally(NamedTuple):
     tags: str = ""
     skipped: int = 0
     trials: int = 0
-    """This and the next ten are those of `TrialCounts`."""
+    """This and the next eleven are those of `TrialCounts`."""
     passed: int = 0
     first: int = 0
     gained: int = 0
@@ -69,6 +69,7 @@ class Tally(NamedTuple):
     controlled: int = 0
     against: int = 0
     afresh: int = 0
+    unjudged: int = 0
     cost: float = 0.0
     costs: int = 0
     seconds: float = 0.0
@@ -113,7 +114,7 @@ def trials_of(passed: int, trials: int, errors: int) -> Trials:
     return Trials(passed, trials, errors)
 
 
-_TRIALS = slice(Tally._fields.index("trials"), Tally._fields.index("afresh") + 1)
+_TRIALS = slice(Tally._fields.index("trials"), Tally._fields.index("unjudged") + 1)
 KEPT = (1 << 61) - 1
 """Bits of a digest: two of them can be added."""
 _encode = msgspec.json.Encoder().encode

@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rejoinder.engine.counts import Share, is_in_error, was_right_before
+from rejoinder.engine.counts import Share, was_right_before
 from rejoinder.model import Condition, Hint, Result, Spoilt, TurnResult
 from rejoinder.model.figures import Rate, Transitions
-from rejoinder.model.results import NOT_AUDITED, answered_back
+from rejoinder.model.results import NOT_AUDITED, answered_back, is_in_error
 from rejoinder.model.runs import ConditionRate, HintRecovery, SpoiltCounts
 from rejoinder.model.trials import NO_TRIALS, TrialCounts
 from rejoinder.stats import rate_of

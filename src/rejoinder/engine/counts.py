@@ -14,7 +14,7 @@ from heapq import nlargest, nsmallest
 
 from rejoinder.model import Result, TurnResult
 from rejoinder.model.figures import NetRecovery, PassK, Rate
-from rejoinder.model.results import answered_back
+from rejoinder.model.results import answered_back, is_in_error
 from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
 from rejoinder.model.trials import TrialCounts
 from rejoinder.stats import rate_of
@@ -177,14 +177,6 @@ def _as_rate(found: PassK) -> Rate:
 def was_right_before(turn: TurnResult, turns: Sequence[TurnResult]) -> bool:
     """Was the reply right that a follow-up was sent to? Then it doubts, and nothing can recover."""
     return 2 <= turn.turn <= len(turns) and turns[turn.turn - 2].passed
-
-
-def is_in_error(turn: TurnResult, result: Result) -> bool:
-    """Did the conversation end in an error at this turn? Elsewhere it may have: at a check of the whole, or where a
-    simulated user failed."""
-    if result.status != "error" or turn.passed or turn is not result.turns[-1]:
-        return False
-    return turn.response is None or any(check.error for check in turn.checks)
 
 
 class FollowUps:

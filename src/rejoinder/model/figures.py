@@ -89,6 +89,8 @@ class NetRecovery(Struct, frozen=True):
     standard_error: float | None = None
     uncontrolled: int = 0
     """Failures without a control: one trial, and not asked afresh."""
+    errors: int = 0
+    """First turns that ended in an error, in cases with a failure: they are left out of `afresh`."""
 
 
 class NetRecoveryDifference(Struct, frozen=True):

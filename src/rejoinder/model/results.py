@@ -561,3 +561,11 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     def deciding_checks(self) -> tuple[CheckResult, ...]:
         """The checks of the last turn, and those of the whole conversation."""
         return (*(self.turns[-1].checks if self.turns else ()), *self.conversation_checks)
+
+
+def is_in_error(turn: TurnResult, result: Result) -> bool:
+    """Did the conversation end in an error at this turn? Elsewhere it may have: at a check of the whole, or where a
+    simulated user failed."""
+    if result.status != "error" or turn.passed or turn is not result.turns[-1]:
+        return False
+    return turn.response is None or any(check.error for check in turn.checks)

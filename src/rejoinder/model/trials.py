@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import add
 from typing import NamedTuple
 
-from rejoinder.model.results import Result
+from rejoinder.model.results import Result, is_in_error
 
 
 class TrialCounts(NamedTuple):
@@ -28,6 +28,8 @@ class TrialCounts(NamedTuple):
     against: int = 0
     afresh: int = 0
     """Those of `controlled` that passed when asked afresh."""
+    unjudged: int = 0
+    """Those whose first turn ended in an error: it is neither right nor wrong."""
 
     def plus(self, other: TrialCounts) -> TrialCounts:
         return TrialCounts(*map(add, self, other))
@@ -52,8 +54,9 @@ def count_trial(result: Result) -> TrialCounts:
         return NO_TRIALS
     passed, errors = int(result.passed), int(result.status == "error")
     opened = int(bool(result.turns) and result.turns[0].passed and result.user is None)
+    unjudged = int(not result.turns or is_in_error(result.turns[0], result)) if errors else 0
     if not result.was_answered_back:
-        return TrialCounts(trials=1, passed=passed, first=passed, opened=opened, errors=errors)
+        return TrialCounts(trials=1, passed=passed, first=passed, opened=opened, errors=errors, unjudged=unjudged)
     # What a simulated user says first is never the same: other trials are no control.
     is_answered_back = result.failed_at_once and result.user is None
     at_once = is_answered_back and result.recovered_at_once

@@ -116,7 +116,7 @@ def _answers(one: Summary | TargetSummary) -> Iterator[_Figures]:
 def _recovery(summary: Summary) -> list[_Figures]:
     if summary.rates is None or not summary.recovery:
         return []
-    from rejoinder.stats import NET_WORDS, percent, point_range, points
+    from rejoinder.stats import net_verdict_words, percent, point_range, points
 
     rows: list[_Figures] = [_rate_row("first try", summary.rates.first_try)]
     if summary.has_repeats:
@@ -136,7 +136,7 @@ def _recovery(summary: Summary) -> list[_Figures]:
         rows.append(("asked afresh", f"{net.afresh * of:.3g} of {of}", percent(net.afresh, net.cases), "", expected))
         gain = "" if net.net is None or net.interval is None else points(net.net).partition(" ")[0]
         bounds = "" if net.interval is None else point_range(net.interval)
-        rows.append(("net recovery", "", gain, bounds, NET_WORDS[net.verdict]))
+        rows.append(("net recovery", "", gain, bounds, net_verdict_words(net)))
     else:
         rows.append(("net recovery", "", "", "", "not measured (add `control: afresh`)"))
     return rows

@@ -49,9 +49,9 @@ _NAMES = {
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k",
     "stats.sequential": "bounds_of count_pairs look spent_by",
     "stats.words": (
-        "NET_WORDS comparison_words corrected_words delta_words look_words net_difference_words net_words noise_words"
-        " more_words number_words p_words percent point_range points power_words rate_words repeats_words sample_words"
-        " selection_words transitions_words"
+        "comparison_words corrected_words delta_words look_words net_difference_words net_verdict_words net_words"
+        " more_words noise_words number_words p_words percent point_range points power_words rate_words repeats_words"
+        " sample_words selection_words transitions_words"
     ),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

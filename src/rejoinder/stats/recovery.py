@@ -28,7 +28,7 @@ FEW_CASES = 3
 
 
 class Tries(Struct, frozen=True):
-    """The trials of one case. An error counts as not passed, wherever it happens."""
+    """The trials of one case. An error after a follow-up counts as not passed."""
 
     trials: int
     first: int
@@ -41,23 +41,34 @@ class Tries(Struct, frozen=True):
     """With `control: afresh`: those of `failed` whose first turn passed when it was asked in a new conversation."""
     uncontrolled: int = 0
     """Further failures, whose control was not had or could not be judged."""
+    errors: int = 0
+    """Those of `trials` whose first turn ended in an error: neither right nor wrong, so they say nothing of how often
+    asking afresh passes."""
 
     @property
     def control(self) -> float | None:
         """How many of the failures would have passed if asked afresh; None where nothing tells.
 
-        Given that this trial failed, the other trials of its case are an unbiased "asked afresh".
+        Given that this trial failed, the other trials of its case are an unbiased "asked afresh"; those whose first
+        turn ended in an error are left out. Counted as failures they would make a deaf model seem to listen: errors on
+        first turns (a cold start, a rate limit) are no follow-ups that could recover.
         """
         if self.afresh is not None:
             return float(self.afresh)
-        return self.failed * self.first / (self.trials - 1) if self.trials > 1 else None
+        others = self.trials - self.errors - 1
+        return self.failed * self.first / others if others > 0 else None
+
+    @property
+    def left_out(self) -> int:
+        """The errors that are left out of the control of its failures."""
+        return self.errors if self.failed and self.afresh is None else 0
 
 
 @lru_cache(maxsize=1 << 12)
 def tries_of(counts: TrialCounts) -> Tries:
     """Cases are many and their counts few: equal ones are one value."""
     if not counts.controlled:
-        return Tries(counts.trials, counts.opened, counts.failed, counts.recovered)
+        return Tries(counts.trials, counts.opened, counts.failed, counts.recovered, errors=counts.unjudged)
     apart = counts.failed - counts.controlled
     return Tries(counts.trials, counts.opened, counts.controlled, counts.against, counts.afresh, apart)
 
@@ -78,7 +89,9 @@ def net_recovery(tries: Iterable[Tries] | Mapping[Tries, int]) -> NetRecovery:
 def _net_recovery(tries: Iterable[tuple[Tries, int]]) -> NetRecovery:
     gains = _Gains(tries)
     if not gains.failures:
-        return NetRecovery(None, None, None, None, 0, 0, "too-few", uncontrolled=gains.uncontrolled)
+        return NetRecovery(
+            None, None, None, None, 0, 0, "too-few", uncontrolled=gains.uncontrolled, errors=gains.errors
+        )
     found = NetRecovery(
         net=gains.net,
         interval=None,
@@ -88,6 +101,7 @@ def _net_recovery(tries: Iterable[tuple[Tries, int]]) -> NetRecovery:
         cases=gains.failing,
         verdict="too-few",
         uncontrolled=gains.uncontrolled,
+        errors=gains.errors,
     )
     quantile = t_quantile(0.975, gains.failing - 1)
     if gains.failing < LEAST_CASES or quantile is None:
@@ -110,10 +124,11 @@ class _Gains:
     def __init__(self, tries: Iterable[tuple[Tries, int]]) -> None:
         self.gains: list[tuple[float, int, int]] = []
         """The gain and the failures of a case, and how many cases there are of it."""
-        self.failures = self.recovered = self.uncontrolled = self.failing = 0
+        self.failures = self.recovered = self.uncontrolled = self.failing = self.errors = 0
         controls: list[tuple[float, int]] = []
         for one, cases in tries:
             control = one.control
+            self.errors += cases * one.left_out
             if control is None:
                 self.uncontrolled += cases * one.failed
                 continue

@@ -107,16 +107,26 @@ NET_WORDS = {
 def net_words(found: NetRecovery) -> str:
     """`+22 points (+5 to +39): listens`; only the word where there is no interval."""
     if found.net is None or found.interval is None:
-        return NET_WORDS[found.verdict]
-    return f"{points(found.net)} ({point_range(found.interval)}): {NET_WORDS[found.verdict]}"
+        return net_verdict_words(found)
+    return f"{points(found.net)} ({point_range(found.interval)}): {net_verdict_words(found)}"
+
+
+def net_verdict_words(found: NetRecovery) -> str:
+    """`listens`; `listens; 3 errors left out`."""
+    return f"{NET_WORDS[found.verdict]}{_left_out(found.errors)}"
+
+
+def _left_out(errors: int) -> str:
+    return f"; {errors:,} {'error' if errors == 1 else 'errors'} left out" if errors else ""
 
 
 def net_difference_words(found: NetRecoveryDifference) -> str:
     """`-32 points (-60 to -4): worse`."""
     if found.difference is None or found.interval is None:
-        return NET_WORDS["too-few"]
+        return f"{NET_WORDS['too-few']}{_left_out(found.a.errors + found.b.errors)}"
     word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
-    return f"{points(found.difference)} ({point_range(found.interval)}): {word}"
+    errors = _left_out(found.a.errors + found.b.errors)
+    return f"{points(found.difference)} ({point_range(found.interval)}): {word}{errors}"
 
 
 def comparison_words(found: Comparison) -> str:
