@@ -158,6 +158,7 @@ class RequestRefused(ServerError):
 
 _HINTS = {
     "no-token": "Give the server's token: --token, or REJOINDER_TOKEN in the environment.",
+    "foreign-user": "Its user can start it with --token; then give that token.",
     "wrong-host": "Use the address that `rejoinder view` printed.",
 }
 

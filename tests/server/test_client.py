@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +11,8 @@ import pytest
 
 import rejoinder
 from rejoinder.cli.remote import gather
-from rejoinder.server import serving as bounds
-from rejoinder.server.app import make_app
 from tests.kit import Project, run_process
-from tests.server.kit import Served, scripted, serving, settings
+from tests.server.kit import Served, scripted, serving
 
 
 @pytest.fixture(scope="module")
@@ -207,24 +204,6 @@ class TestView:
             assert rejoinder.Server(served.url, token="sesame").queue() == ()
             ended = run_process(project.folder, "status", "--server", served.url, REJOINDER_TOKEN="sesame")
             assert ended.code == 0
-
-    def test_a_request_whose_head_never_ends_is_given_up(self, project: Project, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(bounds, "HEADERS_S", 0.3)
-        listening = bounds.listen("127.0.0.1", 0, exactly=True)
-        place = listening.getsockname()
-        server = bounds.Server(make_app(settings(project.folder, port=place[1], read_only=True)))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            for head in (b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX:"):
-                with socket.create_connection(place, timeout=10) as slow:
-                    slow.sendall(head)
-                    assert slow.recv(100) == b""
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            listening.close()
-        assert not thread.is_alive()
 
     def test_without_its_packages_it_says_what_to_install(
         self, project: Project, tmp_path_factory: pytest.TempPathFactory

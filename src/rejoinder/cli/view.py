@@ -66,22 +66,26 @@ def command(ctx: click.Context, settings: Settings, no_browser: bool) -> None:
     given = ctx.params.get("port") is not None
     _refuse_missing()
     from rejoinder.server.app import make_app
+    from rejoinder.server.peers import Peers
     from rejoinder.server.serving import listen, serve
 
     os.chdir(settings.root)  # suites and the names of files are seen from there, as in the runs' processes
     listening = listen(settings.host, settings.port, exactly=given)
     wanted, settings = settings.port, structs.replace(settings, port=_port_of(listening))
     app = make_app(settings)
+    peers = Peers(listening) if settings.token is None else None
     if wanted not in (settings.port, 0):
         echo(f"port {wanted} is taken; this is {settings.port}", err=True)
     echo(f"viewer at {settings.address}")
     if settings.token is not None:
         echo("in a browser, add ?token= and the token to the address once")
+    if peers is not None and not peers.can_tell:
+        echo("every user of this machine can open it; --token keeps others out")
     echo("Ctrl-C ends it")
     sys.stdout.flush()
     if not no_browser:
         open_browser(settings)
-    serve(app, listening)
+    serve(app, listening, peers if peers is not None and peers.can_tell else None)
     echo("ended")
 
 

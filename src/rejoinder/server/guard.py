@@ -3,7 +3,8 @@
 A server on this machine can be reached by every web page that is open in a browser. So a request counts only if its
 `Host` is an address that the server listens on (a foreign name could be made to lead here), if its `Origin`, where a
 browser sends one, is the server's own, and, where it changes something, if it is JSON: no form can send that without
-asking first, and the question is refused. Another address than loopback needs a token besides.
+asking first, and the question is refused. Another address than loopback needs a token besides; on loopback, without a
+token, the connections of other users are refused (`peers`).
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Bucket:
 
 
 class WrongTokens:
-    """Slows down whoever tries tokens, by address. The bucket of an address is asked before a token is compared: while
+    """Slows down those who try tokens, by address. The bucket of an address is asked before a token is compared: while
     it is empty no token counts, so that one more try tells nothing."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -207,7 +208,7 @@ class Guard:
             redirect.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
             return redirect
         known = _cookie_of(headers, self._cookie)
-        # Nobody can guess a pass, so wrong ones are not counted: a browser with an old one would lock itself out.
+        # A pass cannot be guessed, so wrong ones are not counted: a browser with an old one would lock itself out.
         if known is not None and _is_equal(known, self._pass):
             return None
         programs = "programs send `Authorization: Bearer TOKEN`"
@@ -244,6 +245,14 @@ class Guard:
             return whole.pop() if whole else await receive()
 
         return replay
+
+
+async def refuse_stranger(scope: Scope, receive: Receive, send: Send) -> None:
+    """The application for connections of other users of this machine."""
+    if scope["type"] == "http":
+        message = "this viewer belongs to another user of this machine; a viewer with --token lets others in"
+        error = ApiError(403, message, code="foreign-user")
+        await _shown(error, scope)(scope, receive, _Answer(send, is_read=False))
 
 
 class _Answer:

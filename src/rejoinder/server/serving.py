@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import functools
 import socket
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -13,11 +15,15 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.server.guard import refuse_stranger
+from rejoinder.server.peers import Peers
 
 MOST_TRIED = 50
 """Ports that are tried, one after the other."""
 HEADERS_S = 10.0
 """How long the head of a request may take."""
+KEEP_ALIVE_S = 30
+"""How long a connection may be idle after an answer."""
 ENDING_S = 2
 MOST_CONNECTIONS = 512
 
@@ -55,46 +61,63 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 class BoundedProtocol(H11Protocol):
-    """Ends connections whose next request does not arrive in time; uvicorn would wait for ever."""
+    """Ends connections whose next head does not arrive in time; uvicorn would wait for ever. Connections of other users
+    of this machine get another application."""
 
-    _watching = False
+    def __init__(self, *arguments: Any, peers: Peers | None, **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self._peers = peers
+        self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._watch()
+        if self._peers is not None:
+            ends = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+            if not self._peers.is_own(*ends):
+                self.app = refuse_stranger
+        self._time_head()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch()
+        self._time_head()
 
-    def _watch(self) -> None:
-        if not self._watching and self._is_waiting():
-            self._watching = True
-            self.loop.call_later(HEADERS_S, self._look)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timing()
+        super().connection_lost(exc)
 
-    def _look(self) -> None:
-        self._watching = False
-        if self._is_waiting() and not self.transport.is_closing():
+    def _time_head(self) -> None:
+        """One time for the whole head, from its first byte: a byte now and then does not keep a connection open.
+        Between an answer and the next head uvicorn's `timeout_keep_alive` counts."""
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_timing()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEADERS_S, self._give_up)
+
+    def _stop_timing(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
             self.transport.close()
-
-    def _is_waiting(self) -> bool:
-        return self.conn.their_state is h11.IDLE
 
 
 class Server(uvicorn.Server):
     """Tells the application when it is to end, so that open event streams end as well."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, peers: Peers | None = None) -> None:
         config = uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=cast("Any", functools.partial(BoundedProtocol, peers=peers)),
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
             limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=30,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=ENDING_S,
         )
         super().__init__(config)
@@ -106,10 +129,10 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(app: Starlette, listening: socket.socket) -> None:
-    """Until Ctrl-C or SIGTERM."""
+def serve(app: Starlette, listening: socket.socket, peers: Peers | None) -> None:
+    """Until Ctrl-C or SIGTERM. `peers`: refuse the connections of other users."""
     try:
-        Server(app).run(sockets=[listening])
+        Server(app, peers).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
