@@ -1,4 +1,5 @@
-"""Placeholders in the commands of `cli` targets: which there are, where they stand, and what is wrong with them."""
+"""Placeholders in the commands of `cli` targets and the requests of `http` targets: which there are, where they stand,
+and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -6,10 +7,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from rejoinder.spelling import list_words, nearest
+from rejoinder.spelling import did_you_mean, list_words, nearest
 
 OF_A_COMMAND = ("PROMPT", "PROMPT_FILE", "GUIDELINES", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 OF_A_FILE = ("path", "basename")
+OF_A_REQUEST = (
+    *("prompt", "messages", "system", "question", "case_id", "trial", "turn", "conversation_id", "session"),
+)
+IN_A_REQUEST = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _READS_PROGRAMS = re.compile(r"(?:.*/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|node|perl|ruby|php)")
 _IN_BRACES = re.compile(r"(?<!\{)(\$?)\{([A-Za-z_]+)\}")
 
@@ -49,6 +54,38 @@ def find_faults_of_words(words: Sequence[str]) -> Iterator[tuple[int, str]]:
             yield place, "`{FILES}` becomes several words, so it has to be a word of its own"
         elif place > 1 and _reads_program(words[0], words[place - 1]) and named_in(word) and word[0] + word[-1] != "{}":
             yield place, f"`{words[0]}` would run what a value holds; hand it over as a word of its own, after this one"
+
+
+def requested_in(value: Any) -> set[str]:
+    """The placeholders of a request that a value names: a text, or any part of a body or of headers."""
+    return {name for _, text in texts_in(value) for name in IN_A_REQUEST.findall(text)}
+
+
+def find_faults_of_request(text: str, *, has_session: bool) -> Iterator[str]:
+    """What is wrong with the placeholders of a text in a request."""
+    for name in dict.fromkeys(IN_A_REQUEST.findall(text)):
+        if name not in OF_A_REQUEST:
+            there_are = list_words([f"`{{{{ {one} }}}}`" for one in OF_A_REQUEST])
+            yield f"there is no placeholder `{{{{ {name} }}}}`{did_you_mean(name, OF_A_REQUEST)}; there are {there_are}"
+        elif name == "session" and not has_session:
+            yield (
+                "`{{ session }}` would always be empty: the target has no key `session`, which says where the first"
+                " response has the session id. Add a line such as `session: { json_path: session_id }` or"
+                " `session: { header: X-Session }`"
+            )
+
+
+def texts_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """All texts in a value of YAML or JSON, keys among them, each with its place."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*path, key), str(key)
+            yield from texts_in(inner, (*path, key))
+    elif isinstance(value, list | tuple):
+        for position, inner in enumerate(value):
+            yield from texts_in(inner, (*path, position))
 
 
 def words_without(settings: dict[str, Any]) -> tuple[str, ...]:

@@ -258,6 +258,7 @@ def test_a_template_of_one_s_own_is_asked_for_each_of_its_words(project: Project
         "headers": {"authorization": "Bearer one", "x-case": "{{ case_id }}"},
         "body": {"model": "m", "messages": "{{ messages }}"},
         "reply_path": "choices[0].message.content",
+        "cache": True,
     }
     same = {"prompt": "The same question", "checks": [{"contains": "answer"}]}
     content = {"targets": [it], "evals": [{"id": "a", **same}, {"id": "b", **same}]}

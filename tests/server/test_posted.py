@@ -400,7 +400,7 @@ class TestOwnSuites:
 
 
 HARMLESS = """
-    $schema after aggregation always and arguments ask assert at_least before budget by_turn calls check checks
+    $schema after aggregation always and arguments ask assert at_least before budget by_turn cache calls check checks
     chat_file_style agent_paths combine concat condition conditions contains contains_all contains_any contains_json
     content control conversation_checks conversation_id cost criteria criterion dataset default_system_prompt defaults
     delay_ms description embedding_target embeddings ends_with equals error evalcases evals evaluator evaluators

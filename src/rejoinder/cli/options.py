@@ -140,7 +140,7 @@ SELECTION: dict[str, Decorator] = {
     ),
 }
 ANSWERS: dict[str, Decorator] = {
-    "cache": _option("--cache", is_flag=True, help="Answer equal requests from the cache of earlier runs."),
+    "cache": _option("--cache", is_flag=True, help="Answer equal requests to LLM APIs from the cache of earlier runs."),
     "cache_lifetime_s": _option(
         "--cache-ttl",
         "cache_lifetime_s",

@@ -168,7 +168,10 @@ HELP = HelpLayout(
     "extras",
     lambda values: Extras(**values),
     watching=click.option(
-        "--watch", "watching", is_flag=True, help="Run again, from the cache, what a change touches."
+        "--watch",
+        "watching",
+        is_flag=True,
+        help="Run again what a change touches; LLM APIs are cached.",
     ),
     dry_run=click.option("--dry-run", is_flag=True, help="Show calls and costs without sending anything."),
     dump_prompts=click.option(

@@ -150,12 +150,11 @@ class CacheKeys:
 
     def of(self, call: Call) -> str | None:
         """All that an answer depends on, and the trial, because repeats have answers of their own. None for what is not
-        kept: a script costs nothing, what the user's own code says changes with the code, and an answer from here would
-        leave behind a target that keeps the conversation itself."""
+        kept."""
         if call.target is None:
             return None
         request, opened = call.request, self._targets.of(call.request)
-        if opened.info.at_once or opened.info.runs_code or opened.keeper is not None:
+        if not opened.is_cached:
             return None
         ordinal = call.key.rpartition("-")[2]
         trial = 0 if request.embed is not None else request.trial  # which trial needs a vector first is an accident
@@ -246,6 +245,7 @@ class RunCache:
 
     def __init__(self, store: Cache, targets: OpenTargets) -> None:
         self._store = store
+        self._targets = targets
         self._keys = CacheKeys(targets)
         self.lookup = CacheLookup(store, self._keys)
         self._fill: CacheFill | None = None
@@ -262,6 +262,10 @@ class RunCache:
             else:
                 self._store.forget(key)
 
+    def _always_asked(self) -> set[str]:
+        """The targets that the cache never answers for, apart from those that cost no time either."""
+        return {one.target.name for one in self._targets if not one.is_cached and not one.info.at_once}
+
     def use(self, history: History | None) -> CacheUse:
         """How many answers came from the cache, and what of the run's tokens and cost was not spent for that reason."""
         told = history.told.values() if history is not None else ()
@@ -274,6 +278,7 @@ class RunCache:
             repeated=sum(reply in asked for reply in hits),
             tokens=sum(reply.usage.total_tokens for reply in hits),
             cost=add_costs(sorted(reply.cost for reply in hits if reply.cost is not None)),
+            always_asked=tuple(sorted(self._always_asked())),
             trouble=self._fill.trouble if self._fill is not None else None,
         )
 

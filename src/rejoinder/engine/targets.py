@@ -94,6 +94,13 @@ class OpenTarget:
         """Does a request of it say whose conversation it is?"""
         return self.keeper is not None or getattr(self.provider, "sees_conversation", False)
 
+    @cached_property
+    def is_cached(self) -> bool:
+        """Does `--cache` answer for it? An answer from there would leave behind a target that keeps the conversation
+        itself."""
+        wanted = normalize_keys(self.ready.settings).get("cache", self.info.cached)
+        return bool(wanted) and not self.info.at_once and self.keeper is None
+
     @property
     def is_billed(self) -> bool:
         return self.info.billed
@@ -165,7 +172,7 @@ class OpenTarget:
         outgoing = self._outgoing(request)
         if outgoing is None:
             identity = identity_of(structs.replace(self.ready, name=""))
-            return identity + msgspec.json.encode((request.messages, request.question, request.embed))
+            return identity + msgspec.json.encode(request.embed or _without_names(request))
         headers = sorted((name, value) for name, value in outgoing.headers.items() if not _OF_THE_CALLER.search(name))
         return msgspec.json.encode((self.target.provider, outgoing.method, outgoing.url, headers, outgoing.body))
 
@@ -185,6 +192,19 @@ class OpenTarget:
 
         near = nearest_models(self.target.provider, self.model)
         return f"; known models are {list_words([f'`{name}`' for name in near])}" if near else ""
+
+
+def _refuse_cache_of_keeper(opened: OpenTarget) -> None:
+    """Raises UsageError for `cache: true` if only the opened target shows that it keeps conversations."""
+    if opened.keeper is not None and normalize_keys(opened.ready.settings).get("cache"):
+        from rejoinder.suite.target_rules import KEEPS_HISTORY, NOT_CACHED
+
+        raise UsageError(f"target `{opened.target.name}` has `cache: true`, and {KEEPS_HISTORY}", NOT_CACHED)
+
+
+def _without_names(request: Request) -> Request:
+    """A request as code of the user's sees it, without what is another in each run or call."""
+    return structs.replace(request, target="", variant="", key="", trial=0, call=0, conversation_id="", session=None)
 
 
 def _timeout(target: Target, timeout_s: float | None) -> float | None:
@@ -215,6 +235,7 @@ class OpenTargets:
         place, identity = (suite.path, target.name, target.variant), self._identity(suite, target)
         opened = next((one for one in self if self._identity(one.suite, one.target) == identity), None)
         self._open[place] = opened or self._open_anew(suite, target)
+        _refuse_cache_of_keeper(self._open[place])
         self.has_several_suites = len({path for path, *_ in self._open}) > 1
         return self._open[place]
 

@@ -12,7 +12,7 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     local: bool = False
     """Answers come from this machine and cost nothing: no network, no key."""
     at_once: bool = False
-    """Answers take no time, so there is no timeout, nothing to keep in the cache, and nothing to time."""
+    """Answers take no time, so there is no timeout, and nothing to time."""
     billed: bool = False
     """Calls are paid by tokens, at the prices of the price table."""
     counted: bool = True
@@ -38,6 +38,9 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     """Settings that it cannot do without; one of each group is enough."""
     addresses: tuple[str, ...] = ()
     """Settings for its address, where it has no usual one."""
+    cached: bool = False
+    """An LLM API: an equal request means the same tomorrow, so `--cache` answers it. The others are code that changes
+    behind one address or name, and are asked always, unless a target says `cache: true`."""
     keyless: bool = False
     names_code: bool = False
     """Do its settings name code of the project, which is looked for without being run?"""
@@ -59,7 +62,13 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
 
 _AGENT = ProviderInfo(opens="agents.provider:AgentProvider", agent=True, workspaces=True, runs_code=True, ready=True)
 _API = ProviderInfo(
-    opens="vendors:open_api", billed=True, over_http=True, takes_tools=True, embeds=True, needs=(("model",),)
+    opens="vendors:open_api",
+    billed=True,
+    over_http=True,
+    takes_tools=True,
+    embeds=True,
+    cached=True,
+    needs=(("model",),),
 )
 
 PROVIDERS = {
@@ -116,7 +125,7 @@ PROVIDERS = {
     ),
     "anthropic": replace(_API, needs=(("model", "deployment", "variant"),), embeds=False, price_table="anthropic"),
     "gemini": replace(_API, needs=(), price_table="google", also=("google", "google-gemini")),
-    "http": replace(_API, needs=(("url",),), takes_tools=False, embeds=False, keyless=True),
+    "http": replace(_API, needs=(("url",),), takes_tools=False, embeds=False, cached=False, keyless=True),
     "cli": ProviderInfo(
         opens="cli:CliProvider",
         agent=True,

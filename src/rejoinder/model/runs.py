@@ -69,6 +69,8 @@ class CacheUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     repeated: Count = field(default_factory=int)
     tokens: Count
     cost: Number | None
+    always_asked: tuple[str, ...] = ()
+    """The targets that the cache does not answer for, because they are no LLM APIs and do not say `cache: true`."""
     trouble: str | None = None
     """Why some answers could not be stored."""
 

@@ -41,7 +41,7 @@ from rejoinder.report.summary import (
     JUDGED_ITSELF,
     MOST_QUARANTINED,
     budget_words,
-    cache_words,
+    cache_notes,
     corrected_words_of,
     doubt_words,
     limit_words,
@@ -343,8 +343,7 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
         quiet += [f"{receipt.asked_again:,} asked again after an error"] if receipt.asked_again else []
         quiet += [budget_words(receipt.budget)] if receipt.budget is not None and receipt.budget.reached else []
         quiet += map(limit_words, receipt.limits)
-        cache = receipt.from_cache
-        quiet += [cache_words(cache)] if cache is not None and (cache.answers or cache.trouble) else []
+        quiet += cache_notes(receipt.from_cache)
     if extras.corrected:
         quiet += map(corrected_words_of, summary.judges)
     for text in quiet:

@@ -22,10 +22,12 @@ from rejoinder.model.runs import (
     TargetSummary,
 )
 from rejoinder.report.words import count, shortened
+from rejoinder.spelling import list_words
 
 BAR_WIDTH = 20
 MOST_STALE = 10
 MOST_QUARANTINED = 10
+MOST_ALWAYS_ASKED = 5
 JUDGED_ITSELF = "the target judged its own replies; name another with `judge_target`"
 LONGEST_CHECK = 60
 """Characters of a judge's check."""
@@ -67,7 +69,8 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     if run.budget is not None:
         yield _line("budget", budget_words(run.budget))
     if run.from_cache is not None:
-        yield _line("cache", cache_words(run.from_cache))
+        words = cache_notes(run.from_cache)
+        yield from _lines("cache", words if run.from_cache.answers else [cache_words(run.from_cache), *words])
     yield from _lines("stale", stale_words(run.stale or ()))
     if run.in_doubt:
         yield _line("in doubt", doubt_words(run.in_doubt))
@@ -381,6 +384,20 @@ def budget_words(budget: BudgetUse) -> str:
     too_dear = budget.usd is not None and budget.spent_usd + usd > budget.usd
     most = dollars(usd) if too_dear else f"{tokens:,} tokens"
     return f"{', '.join(parts)}; reached: the next call can cost up to {most}, which is more than what is left"
+
+
+def cache_notes(use: CacheUse | None) -> list[str]:
+    """What has to be known about the cache beside the result."""
+    if use is None:
+        return []
+    notes = [cache_words(use)] if use.answers or use.trouble else []
+    return notes + ([_always_asked_words(use.always_asked)] if use.always_asked else [])
+
+
+def _always_asked_words(names: tuple[str, ...]) -> str:
+    shown = list_words([f"`{name}`" for name in names[:MOST_ALWAYS_ASKED]])
+    more = f" and {len(names) - MOST_ALWAYS_ASKED} more" if len(names) > MOST_ALWAYS_ASKED else ""
+    return f"not cached: {shown}{more} (only LLM APIs are, unless a target says `cache: true`)"
 
 
 def cache_words(use: CacheUse) -> str:

@@ -29,6 +29,7 @@ from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
 from rejoinder.suite.source import Source, read_source
+from rejoinder.suite.target_rules import find_faults_of_cache
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
 from rejoinder.suite.tools import read_tools
@@ -108,7 +109,7 @@ class Targets:
                 self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             seen[name] = position
-            for find in (_missing, find_conflicts_of_target, find_command_faults):
+            for find in (_missing, find_conflicts_of_target, find_faults_of_cache, find_command_faults):
                 self.problems += map(source.violation, find(entry, here))
             if not is_known_provider(entry["provider"]):
                 message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"

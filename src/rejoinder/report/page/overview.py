@@ -26,7 +26,7 @@ from rejoinder.report.summary import (
     JUDGED_ITSELF,
     MOST_QUARANTINED,
     budget_words,
-    cache_words,
+    cache_notes,
     doubt_words,
     fault_words,
     limit_words,
@@ -279,9 +279,7 @@ def notes_of(run: Run) -> Iterator[str]:
     if receipt.budget is not None and receipt.budget.reached:
         yield budget_words(receipt.budget)
     yield from map(limit_words, receipt.limits)
-    cache = receipt.from_cache
-    if cache is not None and (cache.answers or cache.trouble):
-        yield cache_words(cache)
+    yield from cache_notes(receipt.from_cache)
     yield from stale_words(receipt.stale or ())
 
 

@@ -1,0 +1,47 @@
+"""Settings of a target that contradict each other, which no JSON Schema can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rejoinder.model.providers import PROVIDER_NAMES, row_of
+from rejoinder.placeholders import requested_in
+from rejoinder.suite.document_paths import DocumentPath
+from rejoinder.suite.schema import Violation
+
+KEEPS_HISTORY = "it keeps the conversation itself: a reply from the cache would leave it behind"
+NOT_CACHED = "Remove `cache: true`; the target is asked in every run then."
+
+
+def find_faults_of_cache(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """`cache: true` on a target whose replies can never come from the cache."""
+    for place, settings in _settings(target, path):
+        why = _never_cached(target) if settings.get("cache") is True else ""
+        if why:
+            message = f"`cache: true` is not possible here: {why}. {NOT_CACHED}"
+            yield Violation("conflicting-keys", (*place, "cache"), message, key=True)
+
+
+def _never_cached(target: dict[str, Any]) -> str:
+    """Why replies of a target can never come from the cache; empty if they can."""
+    provider = str(target["provider"]).lower()
+    info = row_of(PROVIDER_NAMES.get(provider, provider))
+    if info.at_once:
+        return f"a `{provider}` target costs nothing and replies at once"
+    settings = {key: value for _, part in _settings(target, ()) for key, value in part.items()}
+    keeps = settings.get("history") == "theirs" or any(settings.get(key) for key in ("session", "open", "close"))
+    if info.workspaces or keeps:
+        return KEEPS_HISTORY
+    sent = [settings.get(key) for key in ("url", "headers", "body")]
+    if provider == "http" and "conversation_id" in requested_in(sent):
+        return "its requests have a `{{ conversation_id }}`, which is another one in every run"
+    return ""
+
+
+def _settings(target: dict[str, Any], path: DocumentPath) -> Iterator[tuple[DocumentPath, dict[str, Any]]]:
+    """The mappings that hold a target's settings, with their places: `settings`, and the target itself."""
+    inner = target.get("settings")
+    if isinstance(inner, dict):
+        yield (*path, "settings"), inner
+    yield path, target

@@ -1,0 +1,167 @@
+"""The cache answers for LLM APIs only: code of one's own changes behind one address, and is asked in every run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rejoinder.testing import FakeServer
+from tests.kit import Process, Project, Raw, behind, codes, run_refusal, scripted, wait_until
+from tests.labs.session_lab import Bot
+
+GOOD, BROKEN = "It is Paris.", "It is Rome."
+CASE = {"id": "one", "prompt": "What is the capital of France?", "checks": [{"contains": "Paris"}]}
+
+
+class Own:
+    """A bot of the user's, asked through one kind of target, that can be broken behind its target's back."""
+
+    def __init__(self, kind: str, project: Project, bot: Bot) -> None:
+        self._project, self._bot = project, bot
+        self.say(GOOD)
+        self.target: Raw = {"name": "own", **getattr(self, f"_{kind}")()}
+
+    def say(self, text: str) -> None:
+        self._project.write("words.txt", text)
+        self.text = text
+
+    def _http(self) -> Raw:
+        return {
+            "provider": "http",
+            "url": f"{self._bot.url}/chat",
+            "body": {"message": "{{ prompt }}"},
+            "reply_path": "reply",
+        }
+
+    def _cli(self) -> Raw:
+        script = "import pathlib; print(pathlib.Path('words.txt').read_text())"
+        return {"provider": "cli", "command": [sys.executable, "-c", script], "cwd": str(self._project.folder)}
+
+    def _python(self) -> Raw:
+        path = self._project.folder / "words.txt"
+        code = f"from pathlib import Path\ndef reply(request): return Path({str(path)!r}).read_text()\n"
+        self._project.write("own_bot.py", code)
+        return {"provider": "python", "call": "own_bot:reply"}
+
+
+KINDS = ("http", "cli", "python")
+
+
+@pytest.fixture(params=KINDS)
+def own(request: pytest.FixtureRequest, project: Project) -> Iterator[Own]:
+    with Bot(lambda _bot, _body: {"reply": bots[0].text}) as bot:
+        bots = [Own(request.param, project, bot)]
+        yield bots[0]
+
+
+def suite_of(*targets: Raw, **more: Any) -> Raw:
+    return {"targets": list(targets), "target": targets[0]["name"], "evals": [CASE], **more}
+
+
+def test_a_bot_that_broke_is_red_with_the_cache(project: Project, own: Own) -> None:
+    project.write("evals.yaml", suite_of(own.target))
+    good = project.run_json("run", "evals.yaml", "--cache")
+    own.say(BROKEN)
+    broken = project.run_json("run", "evals.yaml", "--cache", code=1)
+    assert good["run"]["from_cache"]["always_asked"] == ["own"]
+    assert broken["run"]["from_cache"]["answers"] == 0
+    line = "not cached: `own` (only LLM APIs are, unless a target says `cache: true`)"
+    assert line in " ".join(project.run("run", "evals.yaml", "--cache", code=1).split())
+    assert "not cached" not in project.run("run", "evals.yaml", code=1)
+
+
+def test_a_target_that_asks_for_the_cache_is_answered_from_it(project: Project, own: Own) -> None:
+    project.write("evals.yaml", suite_of({**own.target, "cache": True}))
+    project.run("run", "evals.yaml", "--cache")
+    own.say(BROKEN)
+    cached = project.run_json("run", "evals.yaml", "--cache")
+    assert cached["run"]["from_cache"] == {**cached["run"]["from_cache"], "answers": 1}
+    assert "always_asked" not in cached["run"]["from_cache"]
+    project.run("run", "evals.yaml", code=1)
+
+
+@pytest.mark.slow
+def test_a_bot_that_broke_is_red_when_its_suite_is_watched(project: Project, own: Own) -> None:
+    project.write("evals.yaml", suite_of(own.target))
+    watched = Process(project.folder, "run", "--watch", "evals.yaml")
+    try:
+        wait_until(lambda: watched.err.text.count("waiting for a change") >= 1)
+        assert "1 passed" in watched.out.text
+        own.say(BROKEN)
+        project.write("evals.yaml", suite_of(own.target, metadata={"name": "touched"}))
+        wait_until(lambda: watched.err.text.count("waiting for a change") >= 2)
+        wait_until(lambda: "1 failed" in watched.out.text)
+    finally:
+        watched.interrupt()
+        watched.end()
+
+
+def test_cases_with_equal_words_are_asked_apart(project: Project, own: Own) -> None:
+    """Code of one's own may look at the case."""
+    cases = [CASE, {**CASE, "id": "two"}]
+    project.write("evals.yaml", {**suite_of({**own.target, "cache": True}), "evals": cases})
+    first = project.run_json("run", "evals.yaml", "--cache", "--workers", "1")
+    repeated = first["run"]["from_cache"]["repeated"]
+    assert repeated == (1 if own.target["provider"] == "http" else 0), "a service sees its request and nothing else"
+
+
+def test_a_judge_behind_an_llm_api_is_cached_beside_a_bot_that_is_not(project: Project, own: Own) -> None:
+    verdict = '{"score": 1, "hits": [], "misses": [], "reasoning": "fine"}'
+    judged = {**CASE, "checks": [{"llm_judge": {"criteria": "Is it?"}}]}
+    with FakeServer(verdict) as server:
+        content = {**suite_of(own.target, behind(server, "judge")), "judge_target": "judge", "evals": [judged]}
+        project.write("evals.yaml", content)
+        project.run("run", "evals.yaml", "--cache")
+        second = project.run_json("run", "evals.yaml", "--cache")
+        assert len(server.requests) == 1
+    assert (second["run"]["from_cache"]["answers"], second["run"]["from_cache"]["always_asked"]) == (1, ["own"])
+
+
+def test_an_llm_api_may_be_kept_out_of_the_cache(project: Project) -> None:
+    with FakeServer(GOOD) as server:
+        project.write("evals.yaml", suite_of(behind(server, "model", cache=False)))
+        project.run("run", "evals.yaml", "--cache")
+        project.run("run", "evals.yaml", "--cache")
+        assert len(server.requests) == 2
+
+
+KEEPS: dict[str, Raw] = {
+    "history-theirs": {"history": "theirs", "body": {"m": "{{ prompt }}", "c": "{{ conversation_id }}"}},
+    "session": {"session": {"json_path": "session"}, "body": {"m": "{{ prompt }}", "s": "{{ session }}"}},
+    "open": {"open": {"url": "http://127.0.0.1:9/open"}},
+}
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_a_service_that_keeps_the_conversation_cannot_be_cached(name: str, project: Project) -> None:
+    service = {"name": "own", "provider": "http", "url": "http://127.0.0.1:9/chat", "cache": True, **KEEPS[name]}
+    [error] = project.errors(suite_of(service))
+    assert (error["code"], error["path"]) == ("conflicting-keys", "targets[0].cache")
+    assert "keeps the conversation itself" in error["message"]
+    assert "keeps the conversation itself" in run_refusal(project, suite_of(service), "--cache")
+
+
+def test_a_request_that_differs_in_every_run_cannot_be_cached(project: Project) -> None:
+    body = {"m": "{{ messages }}", "of": "{{ conversation_id }}"}
+    service = {"name": "own", "provider": "http", "url": "http://127.0.0.1:9/chat", "cache": True, "body": body}
+    [error] = project.errors(suite_of(service))
+    assert error["code"] == "conflicting-keys"
+    assert "another one in every run" in error["message"]
+
+
+def test_scripts_and_agents_cannot_be_cached(project: Project) -> None:
+    agent = {"name": "agent", "provider": "claude", "cache": True}
+    content = suite_of(scripted("script", "Paris", cache=True), agent)
+    errors = project.errors(content)
+    assert codes(errors) == ["conflicting-keys"] * 2
+    assert "costs nothing and replies at once" in errors[0]["message"]
+    assert "keeps the conversation itself" in errors[1]["message"]
+
+
+def test_an_object_that_keeps_the_conversation_cannot_be_cached(project: Project) -> None:
+    project.write("kept_bot.py", "class Bot:\n    def ask(self, prompt): return 'Paris'\n")
+    target = {"name": "own", "provider": "python", "call": "kept_bot:Bot", "cache": True}
+    assert "keeps the conversation itself" in run_refusal(project, suite_of(target), "--cache")
