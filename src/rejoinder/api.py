@@ -34,6 +34,7 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import MARGIN, GateResult
+from rejoinder.project import find_root
 from rejoinder.review import load_suites
 from rejoinder.suite import find_files
 
@@ -149,11 +150,12 @@ def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
 
 
 def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> RunComparison:
-    """Run `b` against run `a`, case by case. Without both, the last two runs of the same suites; without `b`, `a` and
-    the latest. `margin`: what counts as no difference. Nothing is run, sent or written."""
+    """Run `b` against run `a`, case by case; each may be the name of a baseline. Without both, the last two runs of the
+    same suites; without `b`, `a` and the latest. `margin`: what counts as no difference. Nothing is run, sent or
+    written."""
     from rejoinder.engine.comparing import Wanted, compare_recorded, runs_to_compare
 
-    named = [str(_open(run, trust_folder).folder.path) for run in (a, b) if run is not None]
+    named = [_named(run, trust_folder) for run in (a, b) if run is not None]
     return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
 
 
@@ -240,6 +242,14 @@ def _open(run: Run, trust: bool) -> RecordedRun:
     if run is not None and not isinstance(run, str | Path):
         raise UsageError(f"a run is a report, a name or a folder, and not a {type(run).__name__}")
     return open_recorded(None if run is None else str(run), trust=trust)
+
+
+def _named(run: Run, trust: bool) -> str:
+    """The folder of a run, or of the run that a baseline was made from."""
+    from rejoinder.gates.verbs import blessed_run
+
+    name = blessed_run(find_root(Path.cwd(), Path.cwd()), run) if isinstance(run, str) else run
+    return str(_open(name, trust).folder.path)
 
 
 def _changed(recorded: RecordedRun, pace: Pace | None, limits: Limits | None, trust: Trust) -> RunOptions:

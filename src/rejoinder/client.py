@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.errors import RejoinderError
-from rejoinder.model.runs import RunStatus
+from rejoinder.model.runs import RunStatus, is_part_of_id, too_short
 
 Status: TypeAlias = RunStatus | Literal["queued", "cancelled", "refused", "damaged"]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -237,12 +237,13 @@ class Server:
         if (last := _LAST.fullmatch(name)) is not None:
             found = ids[int(last[1] or 0) :][:1]
         else:
-            found = [run for run in ids if run.startswith(name) or run.endswith(name)]
+            found = [run for run in ids if is_part_of_id(name, run)]
         if len(found) == 1:
             return found[0]
         short = name[:100]
         reason = f"`{short}` is the beginning or end of several ids" if found else f"there is no run `{short}`"
-        raise ServerError(f"{reason} at {self.url}", "Name a run by its id, or the latest by `last`.")
+        hint = f"{too_short(name)}Name a run by its id, or the latest by `last`."
+        raise ServerError(f"{reason} at {self.url}", hint)
 
     def queue(self) -> tuple[RunState, ...]:
         """The runs that wait or go on, in their order."""

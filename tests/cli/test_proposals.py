@@ -13,7 +13,7 @@ from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
 from rejoinder.engine.run_report import RunReport
 from rejoinder.testing import FakeServer
-from tests.kit import Project, Raw, behind, case, cases_of, scripted
+from tests.kit import Project, Raw, behind, case, cases_of, run_folders, scripted
 
 NO = {"equals": "no"}
 
@@ -78,7 +78,8 @@ def test_a_fork_is_not_run_again_with_the_words_of_the_suite(project: Project) -
     project.write("evals.yaml", {"targets": [scripted("bot", *["yes"] * 9)], "evals": [case("k", NO)]})
     project.run("run", code=1)
     project.run("fork", "--case", "k", "--prompt", "Other words", code=1)
-    assert proposed() == [["show", "--case", "k"]]
+    fork = run_folders(project.folder)[-1].name
+    assert proposed(fork) == [["show", fork, "--case", "k"]], "it is never the latest run, so it is named"
 
 
 @pytest.mark.parametrize("file", ["evals.yaml", "suites/own.yaml"])

@@ -151,6 +151,15 @@ def test_a_test_of_a_judge_is_not_the_last_run(project: Project):
     assert re.search(r'class="lead"><a href="[^"]+">cities</a>', page)
 
 
+def test_a_fork_is_not_the_last_run(project: Project):
+    first = run(project, suite())["run"]["id"]
+    project.run("fork", "--case", "largest", "--turn", "1", "--prompt", "Please!", code=None)
+    fork = run_folders(project.folder)[-1].name
+    page = Viewer(project.folder).page("/")
+    assert re.search(rf'class="lead"><a href="/runs/{first}">', page)
+    assert re.findall(r'data-run="([^"]+)"', page) == [fork, first]
+
+
 def test_a_changed_summary_is_damage_and_its_figures_are_nowhere(viewer: Viewer, made: str):
     path = only_run(viewer.settings.root) / "summary.json"
     path.write_text(path.read_text().replace('"total": 2', '"total": 2468'))

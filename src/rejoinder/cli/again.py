@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from rejoinder.cli.output import echo
-from rejoinder.engine.folder import list_runs, runs_folder
+from rejoinder.engine.folder import latest_first, list_runs, runs_folder
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run import failed_pairs
@@ -20,16 +20,14 @@ from rejoinder.suite import find_files
 
 def latest_run(paths: tuple[Path, ...], *, trust: bool) -> RecordedRun:
     """The latest run that can be used: of exactly the suites that are named, or of any where none are. Runs that are
-    damaged or open are passed over, and named; so are forks, which said something else. Raises UsageError where there
+    damaged or open are passed over, and named. Raises UsageError where there
     is none."""
     root = find_root(Path.cwd(), Path.cwd())
     wanted = {file.resolve() for file in find_files(paths)[0]} if paths else None
-    for folder in reversed(list_runs(root)):
+    for folder in latest_first(list_runs(root)):
         recorded = RecordedRun(folder, root, trust=trust)
         try:
             if wanted is not None and {file.resolve() for file in _files_of(recorded) if file is not None} != wanted:
-                continue
-            if recorded.stored.options.answers.fork is not None:
                 continue
             why = "is open in another process" if folder.is_busy else "is damaged" if find_damage(recorded) else None
         except RejoinderError:

@@ -41,8 +41,9 @@ FORMATS_OF_PARTS = ("json", "jsonl", "yaml", "csv")
 def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
     """Show a recorded run (the latest when RUN is not given), or some conversations of it, whole.
 
-    RUN is an id, the beginning or end of one, `last`, `last~1`, the name of a suite, or a run's folder. Nothing is
-    run, sent or written. On a terminal a long text is shown by $PAGER, else by less.
+    RUN is an id, the beginning or end of one (at least four characters), `last`, `last~1`, the name of a suite, or a
+    run's folder. The latest run is never a fork or a re-grade. Nothing is run, sent or written. On a terminal a long
+    text is shown by $PAGER, else by less.
     """
     recorded = open_recorded(run, trust=trust)
     # Without results everything is counted again from the journal, and nothing can disagree.

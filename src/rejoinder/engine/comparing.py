@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from rejoinder.comparison import Side, compare_sides
 from rejoinder.engine.changes import changes_between
-from rejoinder.engine.folder import RunFolder, list_runs, listed_receipt
+from rejoinder.engine.folder import RunFolder, latest_first, list_runs, listed_receipt
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import sound_run
@@ -64,9 +64,9 @@ def _is_of_failed(receipt: Receipt | None) -> bool:
 
 
 def _like(run: RecordedRun) -> Iterator[RunFolder]:
-    """The other runs of the project that ran the same suites, newest first. Runs that are open are left out."""
+    """The other runs of the project that ran the same suites, newest first: no forks, and none that are open."""
     wanted = _suites_of(run.folder.read_receipt())
-    for folder in reversed(list_runs(run.root)):
+    for folder in latest_first(list_runs(run.root)):
         suites = _suites_of(listed_receipt(folder))
         if folder.id != run.folder.id and suites is not None and suites == wanted and not folder.is_busy:
             yield folder

@@ -22,7 +22,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,6 +33,7 @@ from rejoinder.engine.crash_points import reached
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.locks import lock_within
 from rejoinder.model import Receipt, Summary
+from rejoinder.model.runs import is_part_of_id, too_short
 from rejoinder.run_files import (
     RunDamaged,
     open_file,
@@ -55,7 +56,7 @@ LARGEST_RECORD = 1 << 28
 OWN_CODE = "own code failed: "
 """What stands in the log before an error of the user's code and its traceback."""
 LAST = "last"
-"""The name of the latest run; `last~1` is the one before it."""
+"""The name of the latest run that is neither a fork nor a re-grade; `last~1` is the one before it."""
 MOST_NAMED = 10
 """Runs that are listed where one has to be chosen."""
 _Content = TypeVar("_Content")
@@ -290,9 +291,9 @@ def find_run(root: Path, name: str | None) -> RunFolder:
 
 
 def locate_run(root: Path, name: str | None) -> RunFolder:
-    """A run by its folder, its id, the beginning or end of it, `last`, `last~1` for the one before and so on, or the
-    name of its suite, which stands for the latest run of that suite. None stands for `last`. Grades are found by their
-    id or folder."""
+    """A run by its folder, its id, the beginning or end of it (four characters or more), `last`, `last~1` for the one
+    before and so on, or the name of its suite, which stands for the latest run of that suite. None stands for `last`.
+    Forks and re-grades are never the latest run: they are found by their id or folder."""
     folder = _named_folder(name) if name is not None else None
     return folder or _find_by_name(root, name if name is not None else LAST)
 
@@ -306,15 +307,12 @@ def _named_folder(name: str) -> RunFolder | None:
 
 def _find_by_name(root: Path, name: str) -> RunFolder:
     runs, grades = list_runs(root), list_grades(root)
-    word, _ = _counted_back(name)
+    word, back = _counted_back(name)
     if not runs and (word == LAST or not grades):
         raise UsageError(f"there are no runs in {runs_folder(root)}", "Start one with `rejoinder run`.")
     if word == LAST:
-        return _nth([run for run in runs if _has_begun(run)] or runs, name, "the project")
-    known = [*runs, *grades]
-    found = [run for run in known if run.id == name] or [
-        run for run in known if run.id.startswith(name) or run.id.endswith(name)
-    ]
+        return _nth(latest_first(runs), back, name, "the project")
+    found = _by_id([*runs, *grades], name)
     if len(found) > 1:
         newest = ", ".join(run.id for run in reversed(found[-MOST_NAMED:]))
         more = f" and {len(found) - MOST_NAMED} older ones" if len(found) > MOST_NAMED else ""
@@ -323,8 +321,12 @@ def _find_by_name(root: Path, name: str) -> RunFolder:
         return found[0]
     of_suite = [run for run in runs if word in _suite_names(run)]
     if not of_suite:
-        raise UsageError(f"there is no run `{name}`", "`rejoinder runs` lists them.")
-    return _nth(of_suite, name, f"suite `{word}`")
+        raise UsageError(f"there is no run `{name}`", f"{too_short(name)}`rejoinder runs` lists them.")
+    return _nth(latest_first(of_suite), back, name, f"suite `{word}`")
+
+
+def _by_id(runs: list[RunFolder], name: str) -> list[RunFolder]:
+    return [run for run in runs if run.id == name] or [run for run in runs if is_part_of_id(name, run.id)]
 
 
 def _counted_back(name: str) -> tuple[str, int]:
@@ -333,21 +335,43 @@ def _counted_back(name: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (name, 0)
 
 
-def _nth(runs: list[RunFolder], name: str, owner: str) -> RunFolder:
-    _, back = _counted_back(name)
-    if back >= len(runs):
-        number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-        raise UsageError(f"there is no run `{name}`: {owner} has {number}", "`rejoinder runs` lists them.")
-    return runs[-1 - back]
+def _nth(runs: Iterable[RunFolder], back: int, name: str, owner: str) -> RunFolder:
+    """One of the runs, which begin with the latest."""
+    number = 0
+    for number, run in enumerate(runs, 1):
+        if number > back:
+            return run
+    if not number:
+        raise UsageError(
+            f"there is no run `{name}`: {owner} has only forks", "Name a fork by its id; `rejoinder runs` lists them."
+        )
+    has = "1 run" if number == 1 else f"{number} runs"
+    raise UsageError(f"there is no run `{name}`: {owner} has {has}", "`rejoinder runs` lists them.")
 
 
-def _has_begun(run: RunFolder) -> bool:
-    return (run.path / "run.json").exists()
+def latest_first(runs: Sequence[RunFolder]) -> Iterator[RunFolder]:
+    """Of runs, the oldest first, those that `last`, `last~1` and so on stand for: neither forks nor re-grades. A folder
+    without a receipt has not begun, and counts only if no folder has."""
+    have_begun = False
+    for run in reversed(runs):
+        if (run.path / "run.json").exists():
+            have_begun = True
+            if not is_aside(run):
+                yield run
+    if not have_begun:
+        yield from reversed(runs)
+
+
+def is_aside(run: RunFolder) -> bool:
+    """Whether a run is a fork or a re-grade, which is never the latest run."""
+    receipt = listed_receipt(run)
+    return receipt is not None and receipt.is_aside
 
 
 def last_run(parent: Path, ids: list[str]) -> str | None:
-    """The id that `last` stands for, of the runs in a folder: the latest that has a receipt."""
-    return next((run for run in reversed(ids) if _has_begun(RunFolder(parent / run))), ids[-1] if ids else None)
+    """The id that `last` stands for, of the runs in a folder."""
+    found = next(latest_first([RunFolder(parent / run) for run in ids]), None)
+    return None if found is None else found.id
 
 
 def listed_receipt(run: RunFolder) -> Receipt | None:

@@ -48,6 +48,7 @@ def make_row(run: RunFolder) -> RunRow:
         part=_is_part(receipt),
         replay_of=_short(receipt.replay_of),
         grade_of=_short(receipt.grade_of),
+        fork_of=None if receipt.reported.fork is None else _short(receipt.reported.fork.run),
         summary=None if summary is None else _figures(summary),
         tags=notes.tags,
         note=notes.note,

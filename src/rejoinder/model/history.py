@@ -73,9 +73,16 @@ class RunRow(Struct, frozen=True, kw_only=True):
     """Was only a part of the cases chosen?"""
     replay_of: Name | None = None
     grade_of: Name | None = None
+    fork_of: Name | None = None
+    """The run whose conversation a fork continues."""
     summary: RowFigures | None = None
     tags: tuple[Tag, ...] = ()
     note: str = ""
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is a fork or a re-grade, which is never the latest run."""
+        return self.grade_of is not None or self.fork_of is not None
 
     @property
     def outcome(self) -> Outcome:

@@ -21,6 +21,19 @@ from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, Count, Interval, N
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
+SHORTEST_NAME = 4
+"""Characters of an id that name a run. Fewer are found by accident: every sixteenth id ends in `a`."""
+
+
+def is_part_of_id(name: str, run: str) -> bool:
+    """Whether a name is long enough to name a run, and is the beginning or end of its id."""
+    return len(name) >= SHORTEST_NAME and (run.startswith(name) or run.endswith(name))
+
+
+def too_short(name: str) -> str:
+    """The beginning of a hint where a name is too short for a part of an id; else empty."""
+    return f"The beginning or end of an id needs {SHORTEST_NAME} characters. " if len(name) < SHORTEST_NAME else ""
+
 
 class SuiteOfRun(Struct, frozen=True, omit_defaults=True):
     path: str
@@ -183,6 +196,11 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if options.failed_from:
             return Origin(options.failed_from, f"what had failed in {options.failed_from}, run again")
         return None
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is a fork or a re-grade: `last` and a missing name never mean it."""
+        return bool(self.grade_of) or self.reported.fork is not None
 
     def document(self) -> dict[str, Any]:
         """The receipt as JSON documents show it; its duration is in the summary."""

@@ -150,6 +150,7 @@ def _age(row: RunRow, now: float) -> str:
 def _status(row: RunRow, _page: Page, form: Form) -> Line:
     source = f" (grades of {safe(row.grade_of)})" if row.grade_of else ""
     source += f" (replay of {safe(row.replay_of)})" if row.replay_of else ""
+    source += f" (fork of {safe(row.fork_of)})" if row.fork_of is not None else ""
     tags = "".join(f" #{tag}" for tag in row.tags)
     came_to = _came_to(row)
     if form.is_narrow and row.status not in ("completed", "running", "killed"):
@@ -224,6 +225,7 @@ _CSV: dict[str, Callable[[RunRow], Cell]] = {
     "tags": lambda row: ", ".join(row.tags),
     "note": lambda row: row.note,
     "grade_of": lambda row: row.grade_of,
+    "fork_of": lambda row: row.fork_of,
     "replay_of": lambda row: row.replay_of,
 }
 

@@ -194,12 +194,10 @@ async def compare_runs(api: Api, call: Call) -> Response:
 
 
 def _run_or_baseline(api: Api, name: str) -> RecordedRun:
-    if is_run_id(name):
-        return open_run(api, name)
-    if _BASELINE.fullmatch(name):
-        found = Path(blessed_run(api.settings.root, name))
-        if is_run_id(found.name):
-            return open_run(api, found.name)
+    """A baseline has the name before a run does."""
+    found = Path(blessed_run(api.settings.root, name)).name if _BASELINE.fullmatch(name) else name
+    if is_run_id(found):
+        return open_run(api, found)
     raise no_run(name)
 
 

@@ -81,7 +81,7 @@ def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
     """Runs that have the case, the newest first."""
     looked, left = 0, MOST_BYTES
     for row in reversed(read_history(desk.root).rows):
-        if row.grade_of is not None or row.status in ("running", "killed", "damaged"):
+        if row.is_aside or row.status in ("running", "killed", "damaged"):
             continue
         if row.suites and not any(suite == name or suite.startswith(f"{name} (") for name in row.suites):
             continue

@@ -82,8 +82,9 @@ def _is_wanted(row: RunRow, wanted: Wanted) -> bool:
 
 
 def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
-    """The last run that has ended, tests of judges apart."""
-    last = next((row for row in rows if row.status != "running" and CANDIDATE not in row.targets), None)
+    """The latest run that has ended: not a fork, a re-grade or a test of a judge."""
+    ended = (row for row in rows if row.status != "running" and not row.is_aside)
+    last = next((row for row in ended if CANDIDATE not in row.targets), None)
     if last is None:
         return None
     one = listed(desk, last)
@@ -113,7 +114,7 @@ def comparison_link(rows: Iterable[RunRow], run: RunRow, receipt: Receipt) -> Ma
 
 
 def _is_alike(row: RunRow, last: RunRow) -> bool:
-    whole = row.status == "completed" and row.grade_of is None and row.part == last.part
+    whole = row.status == "completed" and not row.is_aside and row.part == last.part
     return whole and row.suites == last.suites
 
 
