@@ -2,11 +2,13 @@
 
 A cloned repository can bring a `.env` with OPENAI_BASE_URL, and the key of the user's own environment would go there.
 So such a target is refused before anything is sent, unless the address is on this machine or the user allows it: by
---trust-env, by REJOINDER_TRUST_ENV=1, or by `rejoinder trust`, which remembers the file as it is.
+--trust-env, by REJOINDER_TRUST_ENV=1, or by `rejoinder trust`, which remembers the file as it is. Programs that are
+handed keys (agents, commands, MCP servers) read the same variables, and are refused before they are started.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -20,18 +22,33 @@ import msgspec
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
 from rejoinder.model.tools import McpTools
-from rejoinder.project import Environment, own_environment, user_folder, user_folder_held
+from rejoinder.project import Environment, is_secret, own_environment, user_folder, user_folder_held
 from rejoinder.providers import Provider
+from rejoinder.providers.base import Handed
 from rejoinder.providers.http_api import ApiProvider
 from rejoinder.providers.routes import CERTIFICATE_VARIABLES
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vendors import address_variables
 from rejoinder.run_files import replace_file
 from rejoinder.spelling import list_words
-from rejoinder.suite import environment_names
+from rejoinder.suite import environment_names, expand_environment
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")
+_CERTIFICATE = re.compile(
+    r"(.*_)?(SSL_CERT_(FILE|DIR)|CA_(BUNDLE|CERTS?|CERTIFICATE|FILE|PATH)(_FILE)?)|NODE_TLS_REJECT_UNAUTHORIZED"
+    r"|NODE_USE_SYSTEM_CA|(PIP|DENO)_CERT",
+    re.IGNORECASE,
+)
+"""Variables by which programs are told whom to trust."""
+_ANY_ADDRESS = re.compile(
+    r"(?!OTEL_).*_(BASE_UR[LI]|API_BASE|API_UR[LI]|API_HOST|ENDPOINT|RESOURCE|RESOURCE_NAME)", re.IGNORECASE
+)
+"""Variables by which a program of which nothing is known may be told where to send its keys."""
+_PLACES = ("env", "args", "command", "command_template", "config", "mcp_servers")
+"""Settings of programs that can hold an address."""
+_SHORTEST = 8
+"""Characters of a key that is told by its value alone: shorter ones stand in texts by chance."""
 
 
 def refuse_foreign_address(
@@ -43,35 +60,84 @@ def refuse_foreign_address(
     names = _address_names(target, ready, provider.address, environment)
     deciding = list(_deciding(names, provider.address, environment))
     sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
-    _refuse((f"target `{target.name}`", provider.address), deciding, sent, environment, secrets)
+    if _has_foreign_key(sent, environment, secrets):
+        _refuse(f"target `{target.name}` would send a key to {_host(provider.address)}", deciding, environment)
 
 
-def _refuse(
-    what: tuple[str, str], names: list[str], sent: list[str], environment: Environment, secrets: Iterable[str]
+def refuse_foreign_program(
+    who: str,
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]],
+    handed: Handed,
+    environment: Environment,
+    secrets: Iterable[str],
 ) -> None:
-    """`what`: who would send a key, and where. `names`: what decides that; `sent`: what may hold a key."""
-    if not names or own_environment().get(VARIABLE) == "1":
+    """The same for a program that is handed keys. `settings`: as they are written, and with their variables filled
+    in."""
+    written, ready = settings
+    sent = [*handed.keys, *_texts(ready)]
+    has_key = _has_foreign_key(sent, environment, secrets)
+    if not has_key and not handed.has_login:
         return
-    keys = [secret for secret in secrets if any(secret in text for text in sent)]
+    names = {*_given_addresses(ready, handed, environment), *_addresses_in(written, ready, environment)}
+    _refuse(f"{who} would use {'a key' if has_key else 'the login of your home'}", sorted(names), environment)
+
+
+def _has_foreign_key(sent: list[str], environment: Environment, secrets: Iterable[str]) -> bool:
+    """May a text that is sent hold a key that comes from no `.env` file? A suite may have filled in a variable
+    already; then its value stands there."""
+    outside = ((name, value) for name, value in environment.items() if name not in environment.files)
+    own = (value for name, value in outside if len(value) >= _SHORTEST and is_secret(name, value))
+    keys = [key for key in {*secrets, *own} if key and any(key in text for text in sent)]
     values = {environment[name] for name in environment.files}
-    foreign = [key for key in keys if key not in values and key.rpartition(" ")[2] not in values]  # `Bearer KEY`
+    return any(key not in values and key.rpartition(" ")[2] not in values for key in keys)  # `Bearer KEY`
+
+
+def _refuse(what: str, names: Iterable[str], environment: Environment) -> None:
+    """`what` would happen. `names`: the variables of `.env` files that decide where a key goes."""
     files = {environment.files[name] for name in names}
-    if not foreign or all(is_trusted(file) for file in files):
+    if own_environment().get(VARIABLE) == "1" or all(is_trusted(file) for file in files):
         return
     raise UsageError(
-        f"{what[0]} would send a key to {_host(what[1])}: {list_words(sorted(names))} in"
+        f"{what}: {list_words(sorted(names))} in"
         f" {list_words(sorted(map(str, files)))} sets where it goes, and the key does not come from that file",
         "If you know the file, allow it with `rejoinder trust`, or once with --trust-env. If you do not, the key would"
         " go to the author of the file.",
     )
 
 
+def _given_addresses(ready: Mapping[str, Any], handed: Handed, environment: Environment) -> Iterator[str]:
+    """The variables of `.env` files that a program gets and that can tell it an address, a proxy or a certificate."""
+    own = ready.get("env") or {}
+    begins = "|".join(handed.vendors)
+    tells = rf"({begins})_(.*_)?(UR[LI]|BASE|HOST|ENDPOINT|RESOURCE|RESOURCE_NAME|SOCKET)" if begins else _ANY_ADDRESS
+    for name in environment.files:
+        if name in own or not environment[name]:
+            continue
+        is_proxy = name.lower().endswith("_proxy") and name.lower() != "no_proxy"
+        is_address = is_proxy or re.fullmatch(tells, name, re.IGNORECASE if begins else 0)
+        if _CERTIFICATE.fullmatch(name) or (is_address and not _is_on_this_machine(environment[name])):
+            yield name
+
+
+def _addresses_in(written: Mapping[str, Any], ready: Mapping[str, Any], environment: Environment) -> Iterator[str]:
+    """The variables of `.env` files that fill in an address among the settings of a program."""
+    filled = [text for name in _PLACES for text in _texts(ready.get(name))]
+    for name in environment.files:
+        value = environment[name]
+        if "://" in value and not _is_on_this_machine(value) and any(value in text for text in filled):
+            yield name
+    for text in (text for name in _PLACES for text in _texts(written.get(name)) if "://" in text):
+        address = expand_environment(text, environment).partition("://")[2]
+        if not _is_on_this_machine(address):
+            yield from (name for name in environment_names(text) if name in environment.files)
+
+
 def refuse_foreign_server(written: McpTools, ready: McpTools, environment: Environment, secrets: Iterable[str]) -> None:
     """The same for the address of an MCP server, whose keys stand in its headers."""
     names = environment_names(written.url) or _names_of_host(ready.url, environment)
     deciding = list(_deciding(names, ready.url, environment))
-    what = f"MCP server `{ready.name}`", ready.url
-    _refuse(what, deciding, [ready.url, *ready.headers.values()], environment, secrets)
+    if _has_foreign_key([ready.url, *ready.headers.values()], environment, secrets):
+        _refuse(f"MCP server `{ready.name}` would send a key to {_host(ready.url)}", deciding, environment)
 
 
 def _deciding(names: Iterable[str], address: str, environment: Environment) -> Iterator[str]:
@@ -156,7 +222,7 @@ def forget_files(files: Iterable[Path]) -> None:
 def deciding_variables(names: Iterable[str]) -> list[str]:
     """Those of a file's variables that can say where keys are sent."""
     endings = ("_url", "_host", "_endpoint", "_proxy", "_resource_name")
-    return sorted(name for name in names if name in CERTIFICATE_VARIABLES or name.lower().endswith(endings))
+    return sorted(name for name in names if _CERTIFICATE.fullmatch(name) or name.lower().endswith(endings))
 
 
 def _digest(file: Path) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from rejoinder.engine.options import Trust
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.model import Suite
 from rejoinder.model.tools import McpTools, Tool
-from rejoinder.project import Environment
+from rejoinder.providers.base import Handed
 from rejoinder.tools import OpenTools
 
 
@@ -25,8 +27,13 @@ def open_tools(declared: Iterable[tuple[Suite, Tool]], targets: OpenTargets, tru
         # As they are filled in: what goes into a header of a key is one, whatever its variable is called.
         settings = {"headers": ready.headers, "env": ready.env, "url": ready.url, "args": [*ready.args]}
         finder.add_settings(f"MCP server {tool.name}", settings)
-        if ready.url and isinstance(environment, Environment) and environment.files and not trust.trust_env:
-            from rejoinder.engine.env_trust import refuse_foreign_server
+        if environment.files and not trust.trust_env:
+            from rejoinder.engine import env_trust
 
-            refuse_foreign_server(tool, ready, environment, {**targets.secrets, **suite.secrets})
+            secrets = {**targets.secrets, **suite.secrets}
+            if ready.url:
+                env_trust.refuse_foreign_server(tool, ready, environment, secrets)
+            else:
+                given = msgspec.to_builtins(tool), msgspec.to_builtins(ready)
+                env_trust.refuse_foreign_program(f"MCP server `{tool.name}`", given, Handed(), environment, secrets)
     return tools

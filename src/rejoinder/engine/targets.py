@@ -25,7 +25,7 @@ from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Targ
 from rejoinder.model.providers import row_of
 from rejoinder.project import Environment, Loan
 from rejoinder.providers import Provider, ProviderError, info_of, is_plugin, open_provider
-from rejoinder.providers.base import KeepsHistory, PredictsUsage
+from rejoinder.providers.base import KeepsHistory, PredictsUsage, RunsProgram
 from rejoinder.providers.settings import model_of, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.spelling import list_words
@@ -223,7 +223,7 @@ class OpenTargets:
         self._options = options
         self.exchange = Exchange(_load_prices_aside)
         self._open: dict[tuple[str, str, str], OpenTarget] = {}
-        self._environments: dict[str, Mapping[str, str]] = {}
+        self._environments: dict[str, Environment] = {}
         self.loan = Loan()
         self.has_several_suites = False
 
@@ -292,12 +292,26 @@ class OpenTargets:
         except RejoinderError as error:
             error.message = Mask(self.collect_secrets([suite])).hide_text(error.message)
             raise
-        if isinstance(environment, Environment) and environment.files and info_of(target.provider).over_http:
-            from rejoinder.engine.env_trust import refuse_foreign_address
-
-            if not self._options.trust.trust_env:
-                refuse_foreign_address(target, ready, provider, environment, self.secrets)
+        if not self._options.trust.trust_env:
+            self._refuse_foreign_way(suite, target, ready, provider)
         return OpenTarget(target, ready, suite, provider, self._options)
+
+    def _refuse_foreign_way(self, suite: Suite, target: Target, ready: Target, provider: Provider) -> None:
+        """Raises UsageError where a `.env` file says where a key from elsewhere goes."""
+        if not info_of(target.provider).over_http and not isinstance(provider, RunsProgram):
+            return
+        environment = self.environment_of(suite)
+        if not environment.files:
+            return
+        from rejoinder.engine import env_trust
+
+        secrets = {**self.secrets, **suite.secrets}
+        if info_of(target.provider).over_http:
+            env_trust.refuse_foreign_address(target, ready, provider, environment, secrets)
+        elif isinstance(provider, RunsProgram):
+            settings = target.settings, ready.settings
+            what = f"target `{target.name}`"
+            env_trust.refuse_foreign_program(what, settings, provider.handed, environment, secrets)
 
     def _fill_in(self, target: Target, environment: Mapping[str, str]) -> Target:
         """The target with its variables filled in, and the longest reply of the command where it sets none."""
@@ -320,7 +334,7 @@ class OpenTargets:
             return {}
         return self.environment_of(suite)
 
-    def environment_of(self, suite: Suite) -> Mapping[str, str]:
+    def environment_of(self, suite: Suite) -> Environment:
         if suite.path not in self._environments:
             from rejoinder.project import read_environment
 

@@ -23,6 +23,13 @@ _NEVER_LENT = re.compile(
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 """Names of variables whose values are secrets."""
+_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
+"""An address with a password in it."""
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Is a variable of the environment a secret, by its name or by what its value looks like?"""
+    return bool(SECRET_NAME.search(name) or _PASSWORD.search(value))
 
 
 def own_environment() -> dict[str, str]:

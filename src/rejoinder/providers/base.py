@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
+from msgspec import Struct
+
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Reply, Request, Usage, Workspace
 
@@ -83,6 +85,23 @@ class HasWorkspaces(Protocol):
     def workspace_of(self, conversation_id: str) -> Workspace | None:
         """None where the conversation is over."""
         ...
+
+
+class Handed(Struct, frozen=True):
+    """What a program is handed beside its settings: keys, and a home in which the user is logged in."""
+
+    keys: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    """What the names of variables begin with that can tell it an address; none: it may be any."""
+    has_login: bool = False
+
+
+@runtime_checkable
+class RunsProgram(Protocol):
+    """A provider that runs a program which may hand its keys on."""
+
+    @property
+    def handed(self) -> Handed: ...
 
 
 class ReplyWithin(Protocol):

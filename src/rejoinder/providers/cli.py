@@ -18,7 +18,7 @@ from uuid import uuid4
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply, Request, Target, estimate_usage
 from rejoinder.project import environment_of
-from rejoinder.providers.base import ProviderError
+from rejoinder.providers.base import Handed, ProviderError
 from rejoinder.providers.command_template import Template, Values
 from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings, normalize_keys
@@ -101,6 +101,7 @@ class _Runner:
 class CliProvider:
     outside = True
     limiter = None
+    handed = Handed()
 
     def __init__(
         self, target: Target, folders: tuple[str, ...], _environment: Mapping[str, str], exchange: Exchange

@@ -21,6 +21,6 @@ from rejoinder.suite.targets import (
     resolve,
     settings_with_environment,
 )
-from rejoinder.suite.templates import environment_names, find_secret_by_expression, write_value
+from rejoinder.suite.templates import environment_names, expand_environment, find_secret_by_expression, write_value
 from rejoinder.suite.walk import SAYING, Built
 from rejoinder.suite.yaml import paused_collector

@@ -254,7 +254,7 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
         if isinstance(value, str):
             left_out = _is_left_out(target.provider, path, value, environment)
             return _LEFT_OUT if left_out else fill_text(value)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [fill(item, (*path, position)) for position, item in enumerate(value)]
         if isinstance(value, dict):
             filled = {key: fill(item, (*path, key)) for key, item in value.items()}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.project import SECRET_NAME
-
-_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
-"""An address with a password in it."""
+from rejoinder.project import is_secret
 
 
 class Given(Struct, frozen=True):
@@ -23,10 +19,6 @@ class Given(Struct, frozen=True):
 
 def given_to_command(environment: Mapping[str, str], own: Mapping[str, Any]) -> Given:
     """All but secrets, which are told by their names, and by passwords in addresses; and what the target gives."""
-    variables = {name: value for name, value in environment.items() if not _is_secret(name, value)}
+    variables = {name: value for name, value in environment.items() if not is_secret(name, value)}
     withheld = frozenset(environment.keys() - variables.keys() - own.keys())
     return Given(variables | {name: str(value) for name, value in own.items()}, withheld)
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return bool(SECRET_NAME.search(name) or _PASSWORD.search(value))

@@ -22,6 +22,8 @@ class AgentKind(Struct, frozen=True, kw_only=True):
     """The command by which it is installed, for those who lack it."""
     keys: tuple[str, ...] = ()
     """Variables that it gets although their names are those of secrets, because it cannot work without."""
+    vendors: tuple[str, ...] = ()
+    """What the names of variables begin with that can tell it an address; none: it may be any."""
     variables: Mapping[str, str] = {}
     """Variables that keep it quiet and offline but for its model. `{home}` stands for its home."""
     skills: str = ".agents/skills"
@@ -49,6 +51,8 @@ class AgentKind(Struct, frozen=True, kw_only=True):
 _ACP = "acp:AcpDriver"
 _OPENAI_KEYS = ("OPENAI_API_KEY", "CODEX_API_KEY")
 _CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_CLAUDE_VENDORS = ("ANTHROPIC", "CLAUDE", "AWS", "BEDROCK", "VERTEX", "CLOUD_ML")
+_OPENAI_VENDORS = ("OPENAI", "CODEX", "CHATGPT", "AZURE")
 _CLAUDE_VARIABLES = {
     "CLAUDE_CONFIG_DIR": "{home}/.claude",
     "DISABLE_AUTOUPDATER": "1",
@@ -69,6 +73,7 @@ AGENTS = {
         command=("claude",),
         install="npm install -g @anthropic-ai/claude-code",
         keys=_CLAUDE_KEYS,
+        vendors=_CLAUDE_VENDORS,
         variables=_CLAUDE_VARIABLES,
         skills=".claude/skills",
         instructions="CLAUDE.md",
@@ -79,6 +84,7 @@ AGENTS = {
         command=("codex",),
         install="npm install -g @openai/codex",
         keys=_OPENAI_KEYS,
+        vendors=_OPENAI_VENDORS,
         variables={"CODEX_HOME": "{home}/.codex"},
         can_continue=True,
     ),
@@ -96,6 +102,7 @@ AGENTS = {
         command=("gemini", "--acp"),
         install="npm install -g @google/gemini-cli",
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        vendors=("GEMINI", "GOOGLE", "CODE_ASSIST", "VERTEX"),
         variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         skills=".gemini/skills",
         instructions="GEMINI.md",
@@ -114,6 +121,7 @@ AGENTS = {
         command=("copilot", "--acp"),
         install="npm install -g @github/copilot",
         keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
+        vendors=("COPILOT", "GITHUB", "GH", "OPENAI", "ANTHROPIC", "AZURE"),
         variables={"COPILOT_HOME": "{home}/.copilot", "COPILOT_AUTO_UPDATE": "false"},
         skills=".github/skills",
         can_continue=True,
@@ -123,6 +131,7 @@ AGENTS = {
         command=("claude-agent-acp",),
         install="npm install -g @agentclientprotocol/claude-agent-acp",
         keys=_CLAUDE_KEYS,
+        vendors=_CLAUDE_VENDORS,
         variables=_CLAUDE_VARIABLES,
         skills=".claude/skills",
         instructions="CLAUDE.md",
@@ -135,6 +144,7 @@ AGENTS = {
         command=("codex-acp",),
         install="npm install -g @zed-industries/codex-acp",
         keys=_OPENAI_KEYS,
+        vendors=_OPENAI_VENDORS,
         variables={"CODEX_HOME": "{home}/.codex"},
         can_continue=True,
     ),

@@ -28,7 +28,7 @@ from rejoinder.providers.agents.workspace import (
     own_place,
     remove_scratch_of,
 )
-from rejoinder.providers.base import ProviderError
+from rejoinder.providers.base import Handed, ProviderError
 from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
@@ -68,13 +68,14 @@ class AgentProvider:
         self._kind = AGENTS[target.provider]
         self._exchange = exchange
         self._environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
-        for name in self._kind.keys:
-            if self._environment.get(name):
-                exchange.secret_finder.add(self._environment[name], f"env {name}")
+        keys = {name: value for name in self._kind.keys if (value := self._environment.get(name))}
+        for name, value in keys.items():
+            exchange.secret_finder.add(value, f"env {name}")
         self._owner = str(uuid4())
         self._guard: Guard | None = None
         self._open: dict[str, _Conversation] = {}
         self._given = read_agent_settings(self._kind, self._settings, folders, self._environment)
+        self.handed = Handed(tuple(keys.values()), self._kind.vendors, not self._given.has_own_home)
 
     async def reply(self, request: Request) -> Reply:
         return await self.reply_within(request, None)
