@@ -137,7 +137,7 @@ ERRORS = {
     "unknown-target": "There is no target of that name.",
     "missing-variable": "A template names a variable that does not exist.",
     "missing-secret": "A template names a secret that is not set.",
-    "unknown-placeholder": "A command has a placeholder that does not exist, or that cannot stand where it does.",
+    "unknown-placeholder": "A command or a request has a placeholder that does not exist or cannot stand there.",
     "missing-environment": "A template or a target names an environment variable that is not set.",
 }
 
@@ -154,6 +154,7 @@ WARNINGS = {
     "unreachable-turn": "A planned turn can never be said, or is not there.",
     "unused-extract": "A value is taken out of a reply, and no later turn says it.",
     "user-without-stop": "Nothing but the number of turns ends a simulated user.",
+    "lost-conversation": "A service would hear every turn of a case as a new conversation.",
     "empty-file": "An attached file is empty.",
     "no-effect": "A key has no effect where it stands.",
     "marker-in-text": "A line of text looks like a role marker.",

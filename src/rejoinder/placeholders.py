@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from rejoinder.spelling import did_you_mean, list_words, nearest
+from rejoinder.spelling import list_words, nearest
 
 OF_A_COMMAND = ("PROMPT", "PROMPT_FILE", "GUIDELINES", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 OF_A_FILE = ("path", "basename")
 OF_A_REQUEST = (
     *("prompt", "messages", "system", "question", "case_id", "trial", "turn", "conversation_id", "session"),
 )
-IN_A_REQUEST = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+IN_A_REQUEST = re.compile(r"(?<!\$)\{\{\s*(\w+)\s*\}\}")
+CARRY_CONVERSATION = frozenset({"messages", "session", "conversation_id"})
+"""Placeholders that tell a service what was said before, or whose conversation a request belongs to."""
 _READS_PROGRAMS = re.compile(r"(?:.*/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|node|perl|ruby|php)")
 _IN_BRACES = re.compile(r"(?<!\{)(\$?)\{([A-Za-z_]+)\}")
 
@@ -65,14 +67,19 @@ def find_faults_of_request(text: str, *, has_session: bool) -> Iterator[str]:
     """What is wrong with the placeholders of a text in a request."""
     for name in dict.fromkeys(IN_A_REQUEST.findall(text)):
         if name not in OF_A_REQUEST:
-            there_are = list_words([f"`{{{{ {one} }}}}`" for one in OF_A_REQUEST])
-            yield f"there is no placeholder `{{{{ {name} }}}}`{did_you_mean(name, OF_A_REQUEST)}; there are {there_are}"
+            near, there_are = nearest(name, OF_A_REQUEST), list_words([_in_braces(one) for one in OF_A_REQUEST])
+            hint = f"did you mean {_in_braces(near)}?" if near else f"the placeholders are {there_are}"
+            yield f"there is no placeholder {_in_braces(name)}; {hint}"
         elif name == "session" and not has_session:
             yield (
                 "`{{ session }}` would always be empty: the target has no key `session`, which says where the first"
                 " response has the session id. Add a line such as `session: { json_path: session_id }` or"
                 " `session: { header: X-Session }`"
             )
+
+
+def _in_braces(name: str) -> str:
+    return f"`{{{{ {name} }}}}`"
 
 
 def texts_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:

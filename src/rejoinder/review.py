@@ -3,7 +3,7 @@ files, conversations with nothing to say, judges that have nothing to compare wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from rejoinder.checks import grade_words
@@ -21,6 +21,7 @@ from rejoinder.formatting import (
 )
 from rejoinder.formatting.prompt import needs_markers
 from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
+from rejoinder.lost_conversations import find_lost_conversations
 from rejoinder.model import (
     AnyCheck,
     Case,
@@ -70,17 +71,19 @@ def load_suites(files: Iterable[Path], options: LoadOptions) -> tuple[list[Suite
     """The suites and the warnings about them. Raises SuiteError with every mistake of every file."""
     review = review_labelled_case if options.labelled else review_case
     loaded = [read_suite(file, options, review=review) for file in files]
-    problems = [problem for suite in loaded for problem in all_problems(suite)]
+    problems = [problem for suite in loaded for problem in all_problems(suite, asked=options.targets)]
     if any(problem.severity == "error" for problem in problems):
         raise SuiteError(problems)
     return [one.suite for one in loaded if one.suite is not None], problems
 
 
-def all_problems(loaded: Loaded, problems: Iterable[Problem] = ()) -> list[Problem]:
-    """All problems of a suite in document order: those of loading, these, and those of its patterns."""
+def all_problems(loaded: Loaded, problems: Iterable[Problem] = (), asked: Collection[str] = ()) -> list[Problem]:
+    """All problems of a suite in document order: those of loading, these, those of its patterns, and conversations that
+    services would lose. `asked`: the targets of the command, which every case runs on."""
     everything = [*loaded.problems, *problems]
     if loaded.suite is not None and loaded.source is not None:
         everything += _review_patterns(loaded.suite, loaded.source)
+        everything += find_lost_conversations(loaded.suite, loaded.targets, asked)
     return sorted(everything, key=lambda problem: (problem.file, problem.line, problem.column))
 
 

@@ -19,6 +19,7 @@ from rejoinder.providers import local
 from rejoinder.providers.local_weights import get_weights
 from rejoinder.testing import FakeServer
 from tests.kit import Project, Raw, command_line, refusal, run_process
+from tests.labs.session_lab import Bot
 
 OWN = {".rejoinder/schema.json", ".rejoinder/.gitignore"}
 
@@ -108,6 +109,25 @@ def test_a_function_that_is_missing_is_named(project: Project) -> None:
 def test_an_http_service(project: Project, service: str) -> None:
     begin(project, "--http", service)
     assert results(project) == {"greeting": "first try", "hours": "failed", "order": "failed"}
+
+
+def test_a_service_that_keeps_the_conversation_works_when_its_lines_are_uncommented(project: Project) -> None:
+    def reply(_bot: Bot, body: Raw) -> Raw:
+        return {"reply": "On Monday." if body["session_id"] == "s-1" else "Hello!", "session_id": "s-1"}
+
+    with Bot(reply) as bot:
+        begin(project, "--http", f"{bot.url}/chat")
+        path = project.folder / "evals.yaml"
+        written = path.read_text()
+        comment, _, block = written.partition("  # - name: service-with-sessions")
+        lines = f"  # - name: service-with-sessions{block}".split("\n")
+        count = next(number for number, line in enumerate(lines) if not line.startswith("  #"))
+        lines[:count] = [line.replace("  # ", "  ", 1) for line in lines[:count]]
+        path.write_text(comment + "\n".join(lines))
+        document = project.run_json("run", "-m", "service-with-sessions", "--case", "hours", code=0)
+        asked = [turn["session_id"] for turn in bot.turns]
+    assert [result["succeeded_on_turn"] for result in document["results"]] == [2]
+    assert asked == [None, "s-1"]
 
 
 @pytest.mark.slow

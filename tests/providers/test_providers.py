@@ -799,9 +799,9 @@ def test_an_answer_that_is_not_as_said_is_explained(name: str, project: Project)
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ({"body": {"q": ["{{ promt }}"]}}, ("unknown `{{ promt }}`", "did you mean `prompt`?", "case_id")),
-        ({"headers": {"X": "{{ nobody }}"}}, ("unknown `{{ nobody }}`", "There are prompt, messages")),
-        ({"url": "http://127.0.0.1:9/{{ case }}"}, ("unknown `{{ case }}`",)),
+        ({"body": {"q": ["{{ promt }}"]}}, ("no placeholder `{{ promt }}`", "did you mean `{{ prompt }}`?")),
+        ({"headers": {"X": "{{ nobody }}"}}, ("no placeholder `{{ nobody }}`", "are `{{ prompt }}`, `{{ messages }}`")),
+        ({"url": "http://127.0.0.1:9/{{ case }}"}, ("no placeholder `{{ case }}`",)),
         ({"reply_path": "a[x]"}, ("`a[x]`", "cannot be read at `[x]`", "choices[0].message.content")),
         ({"reply_path": "a..b"}, ("cannot be read at `..b`",)),
         ({"reply_path": "a["}, ("cannot be read at `[`",)),
@@ -811,7 +811,6 @@ def test_a_service_that_is_described_wrongly_is_not_asked(
     target: Raw, words: tuple[str, ...], project: Project
 ) -> None:
     said = run_refusal(project, suite_for({"provider": "http", "url": "http://127.0.0.1:9/", **target}))
-    assert "target `it`" in said
     for word in words:
         assert word in said
 

@@ -218,8 +218,8 @@ def test_a_first_answer_without_a_session(project: Project) -> None:
         ({"open": {"url": "http://localhost:1/x"}}, "`open` at another address than its `url`"),
         ({"close": {"url": "https://127.0.0.1/x"}}, "`close` at another address"),
         ({"session": {"json_path": "a[b"}}, "has the session `a[b`, which cannot be read at `[b`"),
-        ({"body": {"x": "{{ sesion }}"}}, "uses an unknown `{{ sesion }}`; did you mean `session`?"),
-        ({"close": {"url": "{url}/{{ sesion }}"}}, "uses an unknown `{{ sesion }}`"),
+        ({"body": {"x": "{{ sesion }}"}}, "no placeholder `{{ sesion }}`; did you mean `{{ session }}`?"),
+        ({"close": {"url": "{url}/{{ sesion }}"}}, "no placeholder `{{ sesion }}`"),
     ],
 )
 def test_settings_that_cannot_be_used(more: Raw, words: str, project: Project) -> None:

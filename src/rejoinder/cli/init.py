@@ -167,12 +167,28 @@ def _http(url: str, folder: Path) -> Start:  # noqa: ARG001
         "    provider: http",
         f"    url: {_quoted(url)}",
         '    # headers: { Authorization: "Bearer ${{ SERVICE_KEY }}" } # from the environment or a .env file',
-        "    # What is sent: {{ messages }} is the conversation so far, {{ prompt }} only what was said last.",
+        "    # For a service whose client keeps the history: every request has the whole conversation, {{ messages }}.",
+        "    # {{ prompt }} is only what was said last.",
         f'    body: {{ {model}messages: "{{{{ messages }}}}" }}',
         "    # Where the reply is in the JSON that comes back; without this line the whole text is the reply.",
         f"    reply_path: {path}",
     )
-    return Start("service", lines)
+    return Start("service", lines if is_chat else (*lines, *_service_with_sessions(url)))
+
+
+def _service_with_sessions(url: str) -> tuple[str, ...]:
+    """A second target, as a comment: for a service that keeps the conversation itself."""
+    return (
+        "  # For a service that keeps the conversation: every request has only what is new, and the session id that is",
+        "  # in the first response (`session`). Uncomment it, then: rejoinder run -m service-with-sessions",
+        "  # - name: service-with-sessions",
+        "  #   provider: http",
+        f"  #   url: {_quoted(url)}",
+        "  #   history: theirs",
+        '  #   body: { message: "{{ prompt }}", session_id: "{{ session }}" }',
+        "  #   reply_path: reply",
+        "  #   session: { json_path: session_id }",
+    )
 
 
 def _agent(name: str, folder: Path) -> Start:

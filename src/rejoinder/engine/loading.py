@@ -12,6 +12,7 @@ def load_options(options: RunOptions, *, asks: bool = True, labelled: bool = Fal
     selection = options.selection
     return LoadOptions(
         target=selection.targets[0] if selection.targets else None,
+        targets=selection.targets,
         targets_file=Path(selection.targets_file) if selection.targets_file else None,
         system_prompt=selection.system_prompt,
         asks=asks and options.answers.replay is None,

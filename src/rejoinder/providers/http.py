@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -23,15 +24,14 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.model import ChatMessage, Reply, Request
+from rejoinder.placeholders import IN_A_REQUEST, OF_A_REQUEST, find_faults_of_request, requested_in, texts_in
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import ApiProvider, ErrorDetails, Outgoing, Wire, Wires, shortened
 from rejoinder.providers.json_fields import read_json
 from rejoinder.providers.settings import Settings, normalize_keys
-from rejoinder.spelling import did_you_mean
 
 DEFAULT_BODY = {"messages": "{{ messages }}"}
-_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.DOTALL)
 _BARE = "\0"
 """Marks a placeholder that stands in JSON without quotes, which no text of an author can begin with."""
@@ -49,15 +49,17 @@ class _Template:
         self._method = str(values.get("method") or "POST").upper()
         self._headers = {name.lower(): str(value) for name, value in dict(values.get("headers") or {}).items()}
         self._body: Any = _read_body(values.get("body", body if self._method != "GET" else None))
-        for text in _texts((self._url, self._headers, self._body)):
-            for name in _PLACEHOLDER.findall(text):
-                if name not in _VALUES:
-                    hint = f"There are {', '.join(_VALUES)}."
-                    raise settings.error(f"uses an unknown `{{{{ {name} }}}}`{did_you_mean(name, _VALUES)}", hint)
+        for _, text in texts_in((self._url, self._headers, self._body)):
+            for fault in find_faults_of_request(text, has_session=bool(settings.values.get("session"))):
+                raise settings.error(f"cannot be asked: {fault}")
 
     def write(self, request: Request) -> Outgoing:
         url = _fill(self._url, request, lambda text: quote(text, safe=""))
-        known = {name: value for name, value in self._headers.items() if request.session or not _names_session(value)}
+        known = {
+            name: value
+            for name, value in self._headers.items()
+            if request.session or "session" not in requested_in(value)
+        }
         headers = {name: _utf8(_fill(value, request, _one_line)) for name, value in known.items()}
         body = _render(self._body, request)
         data = None if body is None else body.encode() if isinstance(body, str) else msgspec.json.encode(body)
@@ -65,11 +67,7 @@ class _Template:
 
     @property
     def names_session(self) -> bool:
-        return any(map(_names_session, _texts((self._url, self._headers, self._body))))
-
-
-def _names_session(text: str) -> bool:
-    return "session" in _PLACEHOLDER.findall(text)
+        return "session" in requested_in((self._url, self._headers, self._body))
 
 
 class _Path:
@@ -248,22 +246,18 @@ def _plain(message: ChatMessage) -> dict[str, Any]:
     return msgspec.to_builtins(message)
 
 
-_VALUES: Mapping[str, Callable[[Request], Any]] = {
+_MADE: Mapping[str, Callable[[Request], Any]] = {
     "prompt": _last_user_message,
     "messages": lambda request: [_plain(message) for message in request.messages],
     "system": _system,
-    "question": lambda request: request.question,
-    "case_id": lambda request: request.case_id,
-    "trial": lambda request: request.trial,
-    "turn": lambda request: request.turn,
-    "conversation_id": lambda request: request.conversation_id,
-    "session": lambda request: request.session,
 }
+_VALUES: Mapping[str, Callable[[Request], Any]] = {name: _MADE.get(name) or attrgetter(name) for name in OF_A_REQUEST}
+"""What stands for each placeholder: made of the request, or a field of it."""
 
 
 def _render(template: Any, request: Request) -> Any:
     if isinstance(template, str):
-        whole = _PLACEHOLDER.fullmatch(template.removeprefix(_BARE).strip())
+        whole = IN_A_REQUEST.fullmatch(template.removeprefix(_BARE).strip())
         if whole is None:
             return _fill(template, request, str)
         value = _VALUES[whole[1]](request)
@@ -289,7 +283,7 @@ def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
         one = _VALUES[found[1]](request)
         return write(one if isinstance(one, str) else "" if one is None else msgspec.json.encode(one).decode())
 
-    return _PLACEHOLDER.sub(value, template)
+    return IN_A_REQUEST.sub(value, template)
 
 
 def _one_line(text: str) -> str:
@@ -300,13 +294,6 @@ def _one_line(text: str) -> str:
 def _utf8(text: str) -> str:
     """A header's text so that its bytes, which go out one a character, are UTF-8."""
     return text if text.isascii() else text.encode().decode("latin-1")
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [text for one in inner for text in _texts(one)]
 
 
 def _steps(path: str, setting: str, settings: Settings) -> tuple[Step, ...]:

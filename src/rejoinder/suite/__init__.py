@@ -9,9 +9,11 @@ from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.load import Loaded, read_suite
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.schema import schema_for
+from rejoinder.suite.services import loses_conversation
 from rejoinder.suite.source import CasePlace, Place, Source
 from rejoinder.suite.target_names import check_target
 from rejoinder.suite.targets import (
+    TargetEntry,
     Targets,
     is_known_provider,
     lacks_settings,

@@ -23,6 +23,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 
     target: str | None = None
     """Wins over every target that the suite names."""
+    targets: tuple[str, ...] = ()
+    """All targets of the command, `target` first: every case runs on each of them."""
     targets_file: Path | None = None
     system_prompt: str | None = None
     """Wins over the system prompts of suite and case; an empty one means none at all."""

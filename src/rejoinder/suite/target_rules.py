@@ -16,7 +16,7 @@ NOT_CACHED = "Remove `cache: true`; the target is asked in every run then."
 
 def find_faults_of_cache(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
     """`cache: true` on a target whose replies can never come from the cache."""
-    for place, settings in _settings(target, path):
+    for place, settings in settings_in(target, path):
         why = _never_cached(target) if settings.get("cache") is True else ""
         if why:
             message = f"`cache: true` is not possible here: {why}. {NOT_CACHED}"
@@ -29,7 +29,7 @@ def _never_cached(target: dict[str, Any]) -> str:
     info = row_of(PROVIDER_NAMES.get(provider, provider))
     if info.at_once:
         return f"a `{provider}` target costs nothing and replies at once"
-    settings = {key: value for _, part in _settings(target, ()) for key, value in part.items()}
+    settings = {key: value for _, part in settings_in(target, ()) for key, value in part.items()}
     keeps = settings.get("history") == "theirs" or any(settings.get(key) for key in ("session", "open", "close"))
     if info.workspaces or keeps:
         return KEEPS_HISTORY
@@ -39,7 +39,7 @@ def _never_cached(target: dict[str, Any]) -> str:
     return ""
 
 
-def _settings(target: dict[str, Any], path: DocumentPath) -> Iterator[tuple[DocumentPath, dict[str, Any]]]:
+def settings_in(target: dict[str, Any], path: DocumentPath) -> Iterator[tuple[DocumentPath, dict[str, Any]]]:
     """The mappings that hold a target's settings, with their places: `settings`, and the target itself."""
     inner = target.get("settings")
     if isinstance(inner, dict):

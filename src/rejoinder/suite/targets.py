@@ -28,6 +28,7 @@ from rejoinder.suite.configuration import Project, configuration_files
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
+from rejoinder.suite.services import find_service_faults
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.target_rules import find_faults_of_cache
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
@@ -109,7 +110,7 @@ class Targets:
                 self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             seen[name] = position
-            for find in (_missing, find_conflicts_of_target, find_faults_of_cache, find_command_faults):
+            for find in _FINDERS:
                 self.problems += map(source.violation, find(entry, here))
             if not is_known_provider(entry["provider"]):
                 message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"
@@ -315,3 +316,7 @@ def _strings(data: Any, path: DocumentPath) -> Iterator[tuple[DocumentPath, str]
     elif isinstance(data, dict | list):
         for step, value in data.items() if isinstance(data, dict) else enumerate(data):
             yield from _strings(value, (*path, step))
+
+
+_FINDERS = (_missing, find_conflicts_of_target, find_faults_of_cache, find_command_faults, find_service_faults)
+"""What is wrong with one target."""

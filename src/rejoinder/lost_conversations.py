@@ -1,0 +1,48 @@
+"""Cases of several turns on services that would hear every turn as a new conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from rejoinder.model import Case, Problem, Suite, follow_ups_of, levels_of
+from rejoinder.providers.settings import normalize_keys
+from rejoinder.suite import TargetEntry, Targets, loses_conversation, write_path
+
+
+def find_lost_conversations(suite: Suite, targets: Targets | None, asked: Collection[str]) -> Iterator[Problem]:
+    """One warning for each such service, with the first case that it would be wrong for. `asked`: the targets of the
+    command, which every case runs on."""
+    entries = targets.entries if targets is not None else {}
+    losing = {name: entry for name, entry in entries.items() if _loses(entry)}
+    if not losing:
+        return
+    for case in suite.cases:
+        for name in asked or (case.target,):
+            if name in losing and _has_several_turns(case):
+                yield _warning(losing.pop(name), case)
+        if not losing:
+            return
+
+
+def _loses(entry: TargetEntry) -> bool:
+    target = entry.target
+    return (
+        target.provider == "http" and "url" in target.settings and loses_conversation(normalize_keys(target.settings))
+    )
+
+
+def _has_several_turns(case: Case) -> bool:
+    planned = case.plan is not None and len(case.plan.steps) > 1
+    return planned or case.user is not None or any(any(follow_ups_of(level)) for level in levels_of(case))
+
+
+def _warning(entry: TargetEntry, case: Case) -> Problem:
+    key = next((key for key in ("body", "url") if key in entry.written()), "provider")
+    message = (
+        f"target `{entry.target.name}` loses the conversation: case `{case.id}` has several turns, and no request says"
+        " what was said before, so a follow-up reaches the service as a new conversation. If your client keeps the"
+        ' history, send it: `body: { messages: "{{ messages }}" }`. If your service keeps the conversation, add'
+        " `history: theirs` and `session: { json_path: session_id }`, and send"
+        ' `session_id: "{{ session }}"` in the body, or an id of ours, `"{{ conversation_id }}"`'
+    )
+    return entry.source.problem("lost-conversation", write_path((*entry.path, key)), message, severity="warning")

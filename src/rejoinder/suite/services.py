@@ -1,0 +1,38 @@
+"""What is wrong with the requests of an `http` target, as far as its file tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rejoinder.model.providers import PROVIDER_NAMES
+from rejoinder.placeholders import CARRY_CONVERSATION, find_faults_of_request, requested_in, texts_in
+from rejoinder.suite.document_paths import DocumentPath
+from rejoinder.suite.schema import Violation
+from rejoinder.suite.target_rules import settings_in
+from rejoinder.suite.templates import sole_variable
+
+SENT = ("url", "headers", "body")
+_TEMPLATES = (*SENT, "open", "close")
+
+
+def find_service_faults(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """Placeholders that do not exist, and `{{ session }}` on a target that never learns its session."""
+    if PROVIDER_NAMES.get(str(target.get("provider")).lower()) != "http":
+        return
+    parts = list(settings_in(target, path))
+    has_session = any(settings.get("session") for _, settings in parts)
+    for place, settings in parts:
+        for key in _TEMPLATES:
+            for spot, text in texts_in(settings.get(key), (*place, key)):
+                for fault in find_faults_of_request(text, has_session=has_session):
+                    yield Violation("unknown-placeholder", spot, fault)
+
+
+def loses_conversation(settings: Mapping[str, Any]) -> bool:
+    """Whether nothing in a service's requests tells what was said before, or whose conversation it is."""
+    body = settings.get("body")
+    has_default_body = "body" not in settings and settings.get("method") != "GET"
+    if has_default_body or (isinstance(body, str) and sole_variable(body)):
+        return False
+    return CARRY_CONVERSATION.isdisjoint(requested_in([settings.get(key) for key in SENT]))
