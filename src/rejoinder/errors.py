@@ -66,7 +66,8 @@ class SuiteError(RejoinderError):
         super().__init__("\n".join(f"{problem.place}: {problem.message}" for problem in errors))
 
 
-_FEWER_FILES = "raise the limit (`ulimit -n 4096`) or use fewer --workers"
+FEWER_FILES = "raise the limit (`ulimit -n 4096`) or use fewer --workers"
+"""Part of every message about descriptors that are used up."""
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk",
     errno.EDQUOT: "free some of your disk quota",
@@ -74,8 +75,8 @@ _REMEDIES = {
     errno.EROFS: "make the disk writable",
     errno.EACCES: "make it writable for your user",
     errno.EPERM: "make it writable for your user",
-    errno.EMFILE: _FEWER_FILES,
-    errno.ENFILE: _FEWER_FILES,
+    errno.EMFILE: FEWER_FILES,
+    errno.ENFILE: FEWER_FILES,
 }
 """What to do about errors of the operating system."""
 
@@ -88,7 +89,7 @@ def remedy_for(error: BaseException | None) -> str:
 def reason_of(error: OSError) -> str:
     """An error of the operating system in words; what to do about it, where that is not plain from the words."""
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
-    return f"{reason}; {_FEWER_FILES}" if lacks_descriptors(error) else reason
+    return f"{reason}; {FEWER_FILES}" if lacks_descriptors(error) else reason
 
 
 def lacks_descriptors(error: BaseException) -> bool:

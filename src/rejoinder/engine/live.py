@@ -28,6 +28,7 @@ from rejoinder.engine.webhooks import Webhooks
 from rejoinder.errors import RejoinderError, ShutDown
 from rejoinder.model import CUT_OFF, Failure, Reply, Request
 from rejoinder.model.calls import was_turned_away
+from rejoinder.open_files import programs_at_once
 from rejoinder.providers import Provider, ProviderError
 from rejoinder.providers.base import ReplyWithin
 from rejoinder.tools import Listing, OpenTools, ToolFault, Use
@@ -66,7 +67,7 @@ class Live:
         self._budget = budget
         self._webhooks = Webhooks()
         self._stopped = asyncio.Event()
-        self._local = asyncio.Semaphore(max(MOST_LOCAL, os.cpu_count() or 1))
+        self._local = asyncio.Semaphore(programs_at_once(max(MOST_LOCAL, os.cpu_count() or 1)))
         self._on_retry = on_retry
         self._on_failure = on_failure
 

@@ -63,6 +63,8 @@ class Setup:
             }
             called = [opened for opened in called if (opened.suite.path, opened.target.name) in besides]
             self.closed = {place: error for place, error in self.closed.items() if place in besides}
+        for opened in called:
+            opened.load_prices()
         if self.options.limits.has_budget:
             in_usd = self.options.limits.budget_usd is not None
             refuse_unbounded(called, self.survey.embedders, in_usd=in_usd)

@@ -116,6 +116,15 @@ class OpenTarget:
 
         return PriceList(self.suite.prices)
 
+    def load_prices(self) -> None:
+        """Read what a price needs before the first call: between a paid answer and its record no file is opened."""
+        if self.is_billed or self.suite.prices:
+            with contextlib.suppress(ImportError, OSError):  # a lookup reports it
+                from rejoinder.price_table import load_table
+
+                load_table()
+            self.cost(NO_USAGE)
+
     def cost(self, usage: Usage, reported: str | None = None) -> Cost | None:
         """What tokens cost; None where no price is known. `reported`: the model that the reply names."""
         if not self.is_billed and not self.suite.prices:
@@ -221,7 +230,7 @@ class OpenTargets:
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
-        self.exchange = Exchange(_load_prices_aside)
+        self.exchange = Exchange()
         self._open: dict[tuple[str, str, str], OpenTarget] = {}
         self._environments: dict[str, Environment] = {}
         self.loan = Loan()
@@ -395,17 +404,3 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
 def _anything(target: Target) -> Request:
     """A request like any other, to see how long its reply can be."""
     return Request(target=target.name, case_id="", trial=1, turn=1, call=0, messages=(), question="")
-
-
-def _load_prices_aside() -> None:
-    """Load the price table while the first answer is on its way."""
-    from threading import Thread
-
-    Thread(target=_load_prices, name="rejoinder-prices", daemon=True).start()
-
-
-def _load_prices() -> None:
-    with contextlib.suppress(ImportError, OSError):  # a lookup reports it
-        from rejoinder.price_table import load_table
-
-        load_table()

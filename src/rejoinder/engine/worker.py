@@ -27,12 +27,21 @@ from rejoinder.engine.player import Player, PlayError
 from rejoinder.engine.results import ResultWriter, make_result, without_shifted_spans
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
-from rejoinder.errors import CassetteError, lacks_descriptors, reason_of, remedy_for
+from rejoinder.errors import FEWER_FILES, CassetteError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Spoilt, Target, Trouble
+from rejoinder.model.providers import ProviderInfo, row_of
 from rejoinder.model.runs import LimiterResult
+from rejoinder.open_files import limit_words, room_for
 from rejoinder.providers.shared import Workspaces
 from rejoinder.roles import other_targets
 from rejoinder.user_code import FunctionFault, redirect_user_output
+
+MOST_WITHOUT_FILES = 5
+"""Conversations in a row that may end because no file or connection can be opened, before the run stops."""
+OWN_FILES = 10
+"""Descriptors that a run opens for itself after its workers are counted: event loop, journal, results."""
+PIPES = 4
+"""Descriptors of a program that answers: three pipes, and one while it starts."""
 
 
 class Ending(Struct, frozen=True):
@@ -62,17 +71,32 @@ class Worker:
         executor: Executor | None = None,
     ) -> None:
         """`executor`: where conversations are played, if not as tasks of this process."""
+        self._cap = ""
+        """Why fewer conversations go on at once than were asked for."""
         self.setup = setup
         self.embeddings = Embeddings()
         self._folder = folder
         self._writer = writer
         self._observer = observer
-        workers = setup.options.pace.workers or default_workers(setup.survey)
-        self._executor: Executor = executor or LocalExecutor(workers)
+        self._executor: Executor = executor or LocalExecutor(self._workers())
+        self._without_files = 0
+        """Conversations in a row that ended because no file or connection could be opened."""
+        self._stop: Callable[[], None] = self._executor.stop
         self._kept: Kept | None = None
         self._failed_fast = False
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
+
+    def _workers(self) -> int:
+        """How many conversations go on at once: each that asks over HTTP or by a program of its own needs room for
+        connections and pipes."""
+        workers = self.setup.options.pace.workers or default_workers(self.setup.survey)
+        providers = {row_of(target.provider) for _, target in self.setup.survey.targets}
+        need = max((_descriptors_of(one) for one in providers), default=0) if self.setup.opens_targets else 0
+        fitting = max(1, (room_for(workers * need + OWN_FILES) - OWN_FILES) // need) if need else workers
+        if fitting < workers:
+            self._cap = f"{fitting} conversations at once instead of {workers}: {limit_words()}"
+        return min(workers, fitting)
 
     async def read(self, history: History, clean_up: Callable[[], object], then: tuple[Source, ...] = ()) -> Ending:
         """Play what is recorded, without a call or a record. `clean_up` is called when the process is ended early;
@@ -92,6 +116,8 @@ class Worker:
         self.setup.targets.exchange.workspaces = Workspaces(
             self._folder.id, self.setup.options.selection.keep_workspaces, self._folder.workspaces
         )
+        if self._cap:
+            self.setup.targets.exchange.tell(self._cap)
         live = Live(
             self.setup.targets,
             journal,
@@ -101,13 +127,18 @@ class Worker:
             on_retry=self._observer.retried,
             on_failure=self._log_own_code,
         )
-        if budget is not None:
-            budget.when_reached(lambda: (self._executor.stop(), live.stop()))
 
-        def finish() -> None:
+        def stop() -> None:
             self._executor.stop()
             live.stop()
+
+        def finish() -> None:
+            stop()
             self._observer.stopping()
+
+        self._stop = stop
+        if budget is not None:
+            budget.when_reached(stop)
 
         try:
             with Interrupts(finish, lambda: self._save(journal)) as interrupts, redirect_user_output():
@@ -119,6 +150,8 @@ class Worker:
         in_doubt = (history.in_doubt if history else 0) + len(journal.open_calls)
         if failure is not None and not isinstance(failure, asyncio.CancelledError):
             return Ending("error", in_doubt, _journal_error(self._folder, failure))
+        if self._without_files >= MOST_WITHOUT_FILES:
+            return Ending("error", in_doubt, _files_error(self._folder))
         interrupted = bool(interrupts.count or failure is not None)
         has_spent_all = budget is not None and budget.reached
         status = "interrupted" if interrupted else "budget" if has_spent_all else "completed"
@@ -176,10 +209,20 @@ class Worker:
         outcome = self._keep(job, outcome)
         reached("conversation.finished")
         self._observer.conversation_finished(job, outcome)
+        self._count_without_files(outcome)
         lost = outcome.status == "error" or (outcome.status == "failed" and not _is_spoilt(outcome))
         if self.setup.options.pace.fail_fast and lost and self._counts(job):
             self._failed_fast = True
             self._executor.stop()
+
+    def _count_without_files(self, outcome: Outcome) -> None:
+        """Where one conversation after the other finds no descriptor, every further call would be paid for nothing."""
+        if self._without_files >= MOST_WITHOUT_FILES:
+            return
+        lacks = outcome.error is not None and FEWER_FILES in outcome.error.message
+        self._without_files = self._without_files + 1 if lacks else 0
+        if self._without_files >= MOST_WITHOUT_FILES:
+            self._stop()
 
     async def _play(self, job: Job, sources: tuple[Source, ...], tape: Tape | None) -> Outcome:
         """Play a conversation; whatever becomes of it, its target is told that it is over, and so are its tools."""
@@ -279,6 +322,19 @@ def folder_failure(folder: RunFolder, error: BaseException) -> JournalError:
         message, cause = f"the run's folder {path} cannot be written: {reason}", error
     hint = f"Everything recorded is safe. Now {remedy_for(cause)}, then: `rejoinder resume {folder.id}`"
     return JournalError(message, hint)
+
+
+def _files_error(folder: RunFolder) -> JournalError:
+    reason = f"{MOST_WITHOUT_FILES} conversations in a row could not open a file or a connection, so the run stopped"
+    hint = f"Everything recorded is safe. Now {FEWER_FILES}, then: `rejoinder resume {folder.id} --retry-errors`"
+    return JournalError(reason, hint)
+
+
+def _descriptors_of(provider: ProviderInfo) -> int:
+    """Descriptors that a conversation needs for its target: connections, or the pipes of a program."""
+    if provider.over_http:
+        return 1
+    return PIPES if provider.runs_code and not provider.in_process else 0
 
 
 def _journal_error(folder: RunFolder, failure: BaseException | None) -> JournalError | None:

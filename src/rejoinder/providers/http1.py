@@ -13,6 +13,8 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from gzip import GzipFile
+from io import BytesIO
 
 from msgspec import Struct
 
@@ -323,9 +325,6 @@ def _decode(body: bytes, coding: str, most: int) -> bytes:
 
 def _gunzip(body: bytes, most: int) -> bytes:
     """Of one or more members, up to one byte more than the most."""
-    from gzip import GzipFile
-    from io import BytesIO
-
     with GzipFile(fileobj=BytesIO(body)) as file:
         return file.read(most + 1)
 

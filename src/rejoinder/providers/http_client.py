@@ -16,10 +16,12 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from aiohappyeyeballs import start_connection
 from msgspec import Struct
 
+from rejoinder.open_files import ConnectionRoom
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import MOST_BODY, AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
 from rejoinder.providers.routes import Place, Proxy, Route, authority, find_route, read_network
@@ -58,10 +60,9 @@ class Transport:
         self,
         environment: Mapping[str, str],
         resolver: Resolver | None = None,
-        on_first_request: Callable[[], None] | None = None,
         client_certificate: ClientCertificate | None = None,
+        room: ConnectionRoom | None = None,
     ) -> None:
-        self._on_first_request = on_first_request
         self._network = read_network(environment)
         self._client_certificate = client_certificate
         self._resolve = resolver or _resolve
@@ -71,6 +72,8 @@ class Transport:
         self._addresses: dict[tuple[str, int], tuple[float, asyncio.Future[list[str]]]] = {}
         self._context: ssl.SSLContext | None = None
         self._answered: set[Place] = set()
+        self._room = room or ConnectionRoom()
+        self._room.close_idle.append(self._close_idle)
 
     async def send(
         self,
@@ -86,18 +89,15 @@ class Transport:
         It is never sent twice from here: whether it may be is for the caller to say. Where the time is up before it
         was sent, the error has the type `connection`, and `timeout` afterwards.
         """
-        limit = None if timeout_s is None else _Limit(timeout_s, asyncio.get_running_loop().time() + timeout_s)
         route = self._routes.get(url) or self._route(url)
         try:
             request = write_request(method, route.path, {**route.headers, **headers}, body, once)
         except (ValueError, UnicodeEncodeError) as error:
             raise ProviderError(f"the request cannot be sent: {error}", type="request") from None
-        used = self._take(route.place)
+        while (used := self._take(route.place)) is None and not self._room.enter():
+            await self._room.wait()
+        limit = None if timeout_s is None else _Limit(timeout_s, asyncio.get_running_loop().time() + timeout_s)
         connection = used or await self._connect(route.place, limit)
-        if self._on_first_request is not None:
-            # Called as soon as we wait for the answer, and so after the request was written.
-            asyncio.get_running_loop().call_soon(self._on_first_request)
-            self._on_first_request = None
         try:
             answer = await connection.exchange(request, limit)
         except BaseException as error:
@@ -113,6 +113,7 @@ class Transport:
             connection.close()
         elif connection.is_reusable():
             self._idle.setdefault(route.place, []).append(connection)
+            self._room.wake()
         return answer
 
     async def close(self) -> None:
@@ -130,6 +131,14 @@ class Transport:
     def _is_wary(self, place: Place) -> bool:
         return bool(self._wary_until) and time.monotonic() < self._wary_until.get(place, 0.0)
 
+    def _close_idle(self) -> bool:
+        """Close one idle connection. False if there is none."""
+        for connections in self._idle.values():
+            if connections:
+                connections.pop(0).close()
+                return True
+        return False
+
     def _drop_idle(self, place: Place) -> None:
         for connection in self._idle.pop(place, []):
             connection.close()
@@ -144,6 +153,16 @@ class Transport:
         return None
 
     async def _connect(self, place: Place, limit: _Limit | None) -> _Connection:
+        """A connection for which there is room; the room is left when the connection is closed, or not made."""
+        try:
+            connection = await self._connect_within(place, limit)
+        except BaseException:
+            self._room.leave()
+            raise
+        connection.when_lost(self._room.leave)
+        return connection
+
+    async def _connect_within(self, place: Place, limit: _Limit | None) -> _Connection:
         seconds = CONNECT_TIMEOUT_S if limit is None else min(CONNECT_TIMEOUT_S, limit.seconds)
         try:
             async with asyncio.timeout(seconds):
@@ -173,8 +192,6 @@ class Transport:
 
     async def _dial(self, host: str, port: int, *, tls: bool) -> _Connection:
         """A connection to the first address that takes one."""
-        from aiohappyeyeballs import start_connection
-
         place = authority(host, port)
         context = self._tls() if tls else None
         known = await self._find(host, port)
@@ -246,6 +263,8 @@ class _Connection(asyncio.Protocol):
         """Why the connection is closed, where the other side closed it."""
         self._news: select.poll | None = None
         """Tells whether there is something to be read; None where the system has no such thing."""
+        self._is_lost = False
+        self._on_lost: Callable[[], None] | None = None
 
     async def exchange(self, request: bytes, limit: _Limit | None = None, *, tunnel: bool = False) -> HttpAnswer:
         assert self._transport is not None
@@ -315,11 +334,17 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Have it called once, as soon as the connection is closed."""
+        if self._is_lost:
+            call()
+        else:
+            self._on_lost = call
+
     # What asyncio tells us.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         if hasattr(select, "poll"):
             self._news = select.poll()
             self._news.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
@@ -344,6 +369,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._keep_alive = False
+        self._is_lost = True
+        if self._on_lost is not None:
+            self._on_lost()
         reader, waiter = self._reader, self._waiter
         if reader is None or waiter is None or waiter.done():
             self._ended = self._ended or _not_sent(self._broken_off(exc, "before the request was sent"))

@@ -7,6 +7,7 @@ that is no text stays an error, because there is no telling what it was meant to
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 import msgspec
@@ -69,8 +70,6 @@ _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def _read_again(decoder: msgspec.json.Decoder[T], body: bytes, error: Exception, *, nulls: bool) -> T:
-    import json
-
     try:
         value = json.loads(body)
     except ValueError:

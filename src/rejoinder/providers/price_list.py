@@ -85,7 +85,7 @@ def price_of(
     asked = model or model_of(target)
     try:
         return prices.cost(target.provider, asked, usage, reported_model=reported, target=target.name)
-    except (ArithmeticError, ImportError, LookupError, TypeError, ValueError):
+    except (ArithmeticError, ImportError, LookupError, OSError, TypeError, ValueError):
         return None
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from rejoinder.model import Request
 from rejoinder.model.runs import LimiterResult
+from rejoinder.open_files import ConnectionRoom
 from rejoinder.providers.secret_finder import SecretFinder
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ class Workspaces(Struct, frozen=True):
 
 
 class Exchange:
-    def __init__(self, on_first_request: Callable[[], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.secret_finder = SecretFinder()
-        self._on_first_request = on_first_request
         self.reveal: Callable[[str], str] = str
         """Puts the secrets back into a text that was written without them."""
         self.note: Callable[[str], None] = lambda _: None
@@ -54,6 +54,7 @@ class Exchange:
         self.show: Callable[[str], None] = lambda _: None
         """Says something about a target that people should see while the run goes on."""
         self.workspaces = Workspaces()
+        self._room = ConnectionRoom(self.tell)
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
         self._shared: dict[Hashable, Closes] = {}
@@ -73,9 +74,7 @@ class Exchange:
             from rejoinder.providers.http_client import Transport
 
             self.secret_finder.add_addresses(environment)
-            self._transports[way] = Transport(
-                environment, on_first_request=self._on_first_request, client_certificate=shown
-            )
+            self._transports[way] = Transport(environment, client_certificate=shown, room=self._room)
         return self._transports[way]
 
     def limiter(self, provider: str, address: str, key: str | None) -> Limiter:
