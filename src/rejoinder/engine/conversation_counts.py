@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rejoinder.engine.counts import Share, was_right_before
+from rejoinder.engine.counts import CaseKey, Share, was_right_before
 from rejoinder.model import Condition, Hint, Result, Spoilt, TurnResult
 from rejoinder.model.figures import Rate, Transitions
 from rejoinder.model.results import NOT_AUDITED, answered_back, is_in_error
@@ -36,9 +36,9 @@ class ConversationCounts:
             self._doubts.add(case, result)
             self._hints.add(case, result, counted)
         if result.condition is not None:
-            self._tasks.add(result)
+            self._tasks.add(case, result, result.condition)
 
-    def close(self, trials: Mapping[int, TrialCounts]) -> None:
+    def close(self, trials: Mapping[CaseKey, TrialCounts]) -> None:
         """The open cases, with all their trials, have no further result."""
         self._doubts.close()
         self._hints.close(trials)
@@ -152,7 +152,7 @@ class Hints:
     def __init__(self) -> None:
         self._shares: dict[Hint, Share] = {}
         self._errors: Counter[Hint] = Counter()
-        self._open: dict[tuple[int, Hint], TrialCounts] = {}
+        self._open: dict[tuple[CaseKey, Hint], TrialCounts] = {}
         """The trials of each case whose first follow-up has the hint."""
         self._closed: dict[Hint, Counter[TrialCounts]] = {}
 
@@ -164,9 +164,10 @@ class Hints:
                 self._shares.setdefault(turn.hint, Share()).add(case, turn.passed)
                 self._errors[turn.hint] += is_in_error(turn, result)
         if counted.failed and (hint := result.turns[1].hint) is not None:
-            self._open[case, hint] = self._open.get((case, hint), NO_TRIALS).plus(counted)
+            key: tuple[CaseKey, Hint] = ((case, result.condition), hint)
+            self._open[key] = self._open.get(key, NO_TRIALS).plus(counted)
 
-    def close(self, trials: Mapping[int, TrialCounts]) -> None:
+    def close(self, trials: Mapping[CaseKey, TrialCounts]) -> None:
         """`trials`: all those of each open case. What the others came to at first is the control."""
         for share in self._shares.values():
             share.close()
@@ -208,38 +209,33 @@ _Task = dict[Condition, _Put]
 
 
 class Tasks:
-    """Sharded tasks. The cases of a task follow each other, so all but the last are whole when cases are closed."""
+    """Sharded tasks."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], _Task] = {}
+        self._open: dict[int, _Task] = {}
         self._closed: Counter[tuple[tuple[int, int, int] | None, ...]] = Counter()
         """Passed, trials and errors of each condition; None where a task lacks it."""
         self._scores: defaultdict[Condition, list[array[float]]] = defaultdict(list)
 
-    def add(self, result: Result) -> None:
-        if result.status == "skipped" or result.condition is None:
+    def add(self, case: int, result: Result, condition: Condition) -> None:
+        if result.status == "skipped":
             return
-        key = result.case_file or result.suite, result.id.removesuffix(f"/{result.condition}")
-        task = self._open.setdefault(key, {})
-        put = task.get(result.condition, _Put())
+        task = self._open.setdefault(case, {})
+        put = task.get(condition, _Put())
         score = 0.0 if result.score is None else float(result.score)
         error = result.status == "error"
-        task[result.condition] = _Put(put.passed + result.passed, put.errors + error, (*put.scores, score))
+        task[condition] = _Put(put.passed + result.passed, put.errors + error, (*put.scores, score))
 
     def close(self) -> None:
-        for key in [*self._open][:-1]:
-            self._close(self._open.pop(key))
-
-    def _close(self, task: _Task) -> None:
-        counts = [task.get(condition) for condition in CONDITIONS]
-        self._closed[tuple(None if one is None else (one.passed, len(one.scores), one.errors) for one in counts)] += 1
-        for condition, put in task.items():
-            self._scores[condition].append(array("d", put.scores))
+        for task in self._open.values():
+            counts = [task.get(condition) for condition in CONDITIONS]
+            found = tuple(None if one is None else (one.passed, len(one.scores), one.errors) for one in counts)
+            self._closed[found] += 1
+            for condition, put in task.items():
+                self._scores[condition].append(array("d", put.scores))
+        self._open.clear()
 
     def rows(self) -> dict[Condition, ConditionRate]:
-        for task in self._open.values():
-            self._close(task)
-        self._open.clear()
         return {condition: self._row(place) for place, condition in enumerate(CONDITIONS) if self._scores[condition]}
 
     def _row(self, place: int) -> ConditionRate:

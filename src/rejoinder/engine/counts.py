@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 
-from rejoinder.model import Result, TurnResult
+from rejoinder.model import Condition, Result, TurnResult
 from rejoinder.model.figures import NetRecovery, PassK, Rate
 from rejoinder.model.results import answered_back, is_in_error
 from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
@@ -36,7 +36,7 @@ class OutOfOrder(Exception):
 
 class OpenCases:
     """Cases by number, in the order of their first result, until they are closed. A case is known by its file
-    (`case_file`) and id."""
+    (`case_file`) and id; the conditions of a sharded task are one case, because they pass and fail together."""
 
     def __init__(self, *, stay: bool) -> None:
         """`stay`: is no case closed before the end? Then results may come in any order."""
@@ -46,7 +46,7 @@ class OpenCases:
         self._last: dict[str, int] = {}
         """The place of the last case of each file."""
         self.places: dict[int, tuple[str, str]] = {}
-        """The file and the id of each."""
+        """The file and the id of each; of a sharded task, that of the condition that came first."""
 
     def ends_with(self, result: Result) -> bool:
         """Are the open cases to be closed before this result?"""
@@ -60,7 +60,7 @@ class OpenCases:
                     raise OutOfOrder
                 self._last[place[0]] = result.number
             self._numbers[place] = self._given
-            self.places[self._given] = place
+            self.places[self._given] = place[0], result.id
             self._given += 1
         return self._numbers[place]
 
@@ -70,7 +70,7 @@ class OpenCases:
 
 
 def _place(result: Result) -> tuple[str, str]:
-    return result.case_file or result.suite, result.id
+    return result.case_file or result.suite, result.task
 
 
 class Share:
@@ -92,21 +92,25 @@ class Share:
         return rate_of(self._closed, errors)
 
 
+CaseKey = tuple[int, Condition | None]
+"""The number of a case, and the condition in which a sharded task was put."""
+
+
 class Trials:
-    """How the trials of each case went. Skipped ones do not count."""
+    """How the trials of each case went, those of a sharded task in each condition. Skipped ones do not count."""
 
     def __init__(self) -> None:
-        self.open: dict[int, TrialCounts] = {}
+        self.open: dict[CaseKey, TrialCounts] = {}
         self._closed: Counter[TrialCounts] = Counter()
         self._named: dict[int, list[tuple[int, str]]] = {}
         """The first cases with so many trials, by number and id."""
 
-    def add(self, case: int, counted: TrialCounts) -> None:
+    def add(self, case: CaseKey, counted: TrialCounts) -> None:
         before = self.open.get(case)
         self.open[case] = counted if before is None else before.plus(counted)
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
-        for case, counts in sorted(self.open.items()):
+        for (case, _), counts in sorted(self.open.items(), key=lambda one: one[0][0]):
             self._closed[counts] += 1
             named = self._named.setdefault(counts.trials, [])
             if len(named) < MOST_NAMED:

@@ -11,14 +11,24 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import fsum, sqrt
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
 from rejoinder.engine.conversation_counts import ConversationCounts, Users
 from rejoinder.engine.counts import NO_SCORES, CaseScores, FollowUps, OpenCases, OutOfOrder, Share, Trials
 from rejoinder.engine.results import add_costs
-from rejoinder.model import CaseName, CheckResult, Receipt, Result, Status, Summary, is_in_quarantine, judge_case
+from rejoinder.model import (
+    CaseName,
+    CheckResult,
+    Condition,
+    Receipt,
+    Result,
+    Status,
+    Summary,
+    is_in_quarantine,
+    judge_case,
+)
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CaseVerdicts,
@@ -27,6 +37,7 @@ from rejoinder.model.runs import (
     FaultCounts,
     JudgeSummary,
     Metric,
+    NoRate,
     QuarantinedCase,
     RunStatus,
     SpoiltCounts,
@@ -118,7 +129,7 @@ class _Counts:
         self.first_try += counted.first
         self.recovered += counted.gained
         if result.status != "skipped":
-            self.trials.add(case, counted)
+            self.trials.add((case, result.condition), counted)
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
         """The open cases have no further result."""
@@ -129,11 +140,12 @@ class _Counts:
         if _has_spent(result):
             self.costs.add(result.cost)
 
-    def figures(self, *, pooled: bool = False) -> dict[str, Any]:
-        """The fields that `Summary` and `TargetSummary` share. `pooled`: several targets, or variants, have no
-        common rate. Where all conversations ended in an error there is none either: nothing was tested."""
+    def figures(self, pooled: NoRate | None = None) -> dict[str, Any]:
+        """The fields that `Summary` and `TargetSummary` share. `pooled`: why the results have no common rate. Where all
+        conversations ended in an error there is none either: nothing was tested."""
         untested = self.statuses["error"] > 0 and not self.statuses["passed"] + self.statuses["failed"]
-        rates = None if pooled or untested else self.trials.rates()
+        no_rate = pooled or ("errors" if untested else None)
+        rates = None if no_rate else self.trials.rates()
         eventual = rates.eventual if rates is not None else None
         return {
             "passed": self.statuses["passed"],
@@ -142,6 +154,7 @@ class _Counts:
             "skipped": self.statuses["skipped"],
             "first_try": self.first_try,
             "pass_rate": eventual.rate if eventual is not None else None,
+            "no_rate": no_rate,
             "pass_rate_interval": eventual.interval if eventual is not None else None,
             "pass_rate_method": eventual.method if eventual is not None else None,
             "cases": self.trials.cases,
@@ -379,8 +392,7 @@ class _Tally(_Counts):
         self._spending = _Spending()
         self._targets: defaultdict[str, _TargetTally] = defaultdict(_TargetTally)
         self._variants: defaultdict[str, _TargetTally] = defaultdict(_TargetTally)
-        self._asked: set[tuple[str, str | None]] = set()
-        """Targets with the variants that they answered."""
+        self._asked: set[_Asked] = set()
         self._judges = _Judges()
         self._today = run.day
         self._cases = _Cases(run.day)
@@ -390,7 +402,7 @@ class _Tally(_Counts):
         if self._open.ends_with(result):
             self._close()
         case = self._open.number(result)
-        self._asked.add((result.target, result.variant))
+        self._asked.add(_Asked(result.target, result.variant, result.condition))
         tallies = [self._targets[result.target]]
         if result.variant is not None:
             tallies.append(self._variants[result.variant])
@@ -429,13 +441,19 @@ class _Tally(_Counts):
                 self._variants[variant].conversations.users.unmeasured += cases
         unfinished = run.planned - self.statuses.total() - self._apart - self._spoilt
         input_costs, output_costs = self._spending.breakdown
-        targets = self._summaries(self._targets, [target for target, _ in self._asked])
-        variants = self._summaries(self._variants, [variant for _, variant in self._asked])
-        pooled = len(self._asked) > 1
-        only = next(iter(targets.values())) if len(self._asked) == 1 else None
+        targets = {
+            name: tally.summary(_pooled(one for one in self._asked if one.target == name))
+            for name, tally in self._targets.items()
+        }
+        variants = {
+            name: tally.summary(_pooled(one for one in self._asked if one.variant == name))
+            for name, tally in self._variants.items()
+        }
+        pooled = _pooled(self._asked)
+        only = next(iter(targets.values())) if len(targets) == 1 and not _is_of_several(pooled) else None
         follow_ups = [tally.follow_ups for tally in self._targets.values()]
         return Summary(
-            **self.figures(pooled=pooled),
+            **self.figures(pooled),
             total=run.planned,
             unfinished=unfinished,
             apart=self._apart,
@@ -483,10 +501,29 @@ class _Tally(_Counts):
             users.include(tally.conversations.users)
         return users.spoilt()
 
-    def _summaries(self, tallies: dict[str, _TargetTally], asked: list[Any]) -> dict[str, TargetSummary]:
-        """Each by itself; one that stands for several targets, or several variants, has no rate either."""
-        times = Counter(asked)
-        return {name: tally.summary(pooled=times[name] > 1) for name, tally in tallies.items()}
+
+class _Asked(NamedTuple):
+    """What some results are of."""
+
+    target: str
+    variant: str | None
+    condition: Condition | None
+    """None of a case that is no sharded task."""
+
+
+def _pooled(asked: Iterable[_Asked]) -> NoRate | None:
+    """Why results of these have no common rate."""
+    every = list(asked)
+    if len({one.target for one in every}) > 1:
+        return "several-targets"
+    if len({one.variant for one in every}) > 1:
+        return "several-variants"
+    return "several-conditions" if len({one.condition for one in every} - {None}) > 1 else None
+
+
+def _is_of_several(pooled: NoRate | None) -> bool:
+    """Are they of several targets or variants? These have figures of their own elsewhere; conditions have not."""
+    return pooled in ("several-targets", "several-variants")
 
 
 class _JudgeTally:
@@ -548,19 +585,20 @@ class _TargetTally(_Counts):
         self._scores.close(places)
         self._metrics.close()
 
-    def summary(self, *, pooled: bool) -> TargetSummary:
-        """`pooled`: the results are of several targets, or of several variants."""
+    def summary(self, pooled: NoRate | None) -> TargetSummary:
+        """`pooled`: why the results have no common rate."""
         from rejoinder.stats import percentile
 
         seconds = round(percentile(self._seconds, 0.5), 6) if self._seconds else None
+        several = _is_of_several(pooled)
         return TargetSummary(
-            **self.figures(pooled=pooled),
-            **self.conversations.figures(pooled=pooled),
+            **self.figures(pooled),
+            **self.conversations.figures(pooled=several),
             total=self.statuses.total(),
             duration_s=seconds,
-            recovery=() if pooled else tuple(self.follow_ups.rows()),
-            answered_back=None if pooled else self.follow_ups.answered_back(),
+            recovery=() if several else tuple(self.follow_ups.rows()),
+            answered_back=None if several else self.follow_ups.answered_back(),
             repeats=None if pooled else self.trials.repeats(),
             score=None if pooled else self._scores.scores(),
-            metrics={} if pooled else self._metrics.metrics(),
+            metrics={} if several else self._metrics.metrics(),
         )

@@ -515,6 +515,11 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
         )
 
     @property
+    def task(self) -> str:
+        """The id of its case, which the conditions of a sharded task share."""
+        return self.id if self.condition is None else self.id.removesuffix(f"/{self.condition}")
+
+    @property
     def was_answered_back(self) -> bool:
         """Was a follow-up sent? The first turn is none."""
         return len(self.turns) > 1 and any(turn.depth for turn in self.turns)

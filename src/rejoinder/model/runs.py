@@ -385,6 +385,11 @@ def mostly_errors(errors: int, finished: int) -> bool:
     return 2 * errors > finished
 
 
+NoRate: TypeAlias = Literal["errors", "several-targets", "several-variants", "several-conditions"]
+"""Why there is no pass rate: every conversation ended in an error, or they are of several targets, prompt variants or
+conditions of sharded tasks, whose common rate is a rate of none of them."""
+
+
 class TargetSummary(Struct, frozen=True, kw_only=True):
     total: Count
     passed: Count
@@ -393,6 +398,7 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     skipped: Count
     first_try: Count
     pass_rate: Number | None
+    no_rate: NoRate | None = None
     pass_rate_interval: Interval | None
     pass_rate_method: str | None = None
     cases: Count = 0
@@ -415,7 +421,8 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def has_rate(self) -> bool:
-        """Is there a rate to show? Not of several targets or variants at once, and not where most are errors."""
+        """Is there a rate to show? Not of several targets, variants or conditions at once, and not where most are
+        errors."""
         return self.pass_rate is not None and not mostly_errors(self.errors, self.total - self.skipped)
 
 
@@ -465,6 +472,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     first_try: Count
     recovered: Count
     pass_rate: Number | None
+    no_rate: NoRate | None = None
+    """Why there is no pass rate; None where there is one, or where nothing has ended."""
     pass_rate_interval: Interval | None
     pass_rate_method: str | None = None
     cases: Count | None = None
@@ -475,8 +484,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     recovery_cost: Number | None = None
     """What follow-ups cost; None where a part of it is unknown."""
     rates: Rates | None = None
-    """None with several targets or variants: a rate of two models is a rate of neither. None where every conversation
-    ended in an error, too: nothing was tested."""
+    """None with several targets, variants, or conditions of sharded tasks: a rate of two models is a rate of neither.
+    None where every conversation ended in an error, too: nothing was tested."""
     net_recovery: NetRecovery | None = None
     answered_back: Rate | None = None
     """Of the replies that were wrong at first and got a follow-up, those that were right in the end."""

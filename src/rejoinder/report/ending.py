@@ -42,6 +42,7 @@ from rejoinder.report.summary import (
     MOST_QUARANTINED,
     budget_words,
     cache_notes,
+    condition_rates,
     corrected_words_of,
     doubt_words,
     limit_words,
@@ -473,6 +474,8 @@ def _rate(run: Run, form: Form) -> Line:
         return line(("stopped at the first failure: no rate", "quiet"))
     if summary.errors and 2 * summary.errors > summary.finished:
         return line((f"no rate: {summary.errors:,} of {summary.finished:,} had an error", "quiet"))
+    if by_condition := condition_rates(summary):
+        return line((by_condition, "quiet"))
     if rates is None or rates.eventual.rate is None or rates.eventual.interval is None or summary.finished < 2:
         return EMPTY
     if summary.has_repeats and summary.recovery:  # the table has it

@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from html import escape
+from itertools import islice
 
 from msgspec import Struct
 
 from rejoinder.model import CaseStatus, Summary, TargetSummary
+from rejoinder.report.found import groups_of
 from rejoinder.report.inert import one_line, shorten
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.summary import spoilt_numbers
@@ -52,6 +54,7 @@ def write_within(run: Run, limit: int) -> Iterator[str]:
         _head(run),
         _groups("Target", summary.by_target, summary),
         _groups("Variant", summary.by_variant, summary),
+        _conditions(summary),
     ):
         yield from room.take(section)
     shown = left_out = 0
@@ -153,6 +156,27 @@ def _groups(what: str, groups: dict[str, TargetSummary], summary: Summary) -> st
     more = f"{len(listed) - MOST_TARGETS} more {what.lower()}s\n\n" if len(listed) > MOST_TARGETS else ""
     columns = (what, "Passed", "First try", "Failed", "Errors", "Pass rate", "95 % interval", "Cost")
     return f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}\n{rows}\n{more}"
+
+
+def _conditions(summary: Summary) -> str:
+    """A table of the ways in which sharded tasks were put, on each of several targets or variants."""
+    groups = dict(islice(groups_of(summary).items(), MOST_TARGETS)) or {"": summary}
+    rows = [
+        [
+            *([_cell(name)] if name else []),
+            condition,
+            f"{one.rate.passed:,} of {one.rate.of:,}",
+            "no rate" if one.rate.rate is None else f"{one.rate.rate:.1%}",
+            "" if one.rate.interval is None else f"{one.rate.interval[0]:.1%} to {one.rate.interval[1]:.1%}",
+        ]
+        for name, group in groups.items()
+        for condition, one in group.by_condition.items()
+    ]
+    if not rows:
+        return ""
+    columns = [*([""] if len(groups) > 1 else []), "Task put", "Passed", "Pass rate", "95 % interval over tasks"]
+    lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n\n"
 
 
 def _cell(text: str) -> str:

@@ -255,6 +255,16 @@ def _conditions(one: Summary | TargetSummary) -> Iterator[str]:
         yield f"{condition}: {_rate(found.rate)}{relative}{able}"
 
 
+def condition_rates(one: Summary | TargetSummary) -> str:
+    """`full 82% (62 to 93), concat 73% (52 to 88), sharded 38% (20 to 61)`: the interval of each is over tasks. Empty
+    where tasks were put in one way alone: that is the rate of the run."""
+    from rejoinder.stats import rate_words
+
+    if one.no_rate != "several-conditions":
+        return ""
+    return ", ".join(f"{condition} {rate_words(found.rate)}" for condition, found in one.by_condition.items())
+
+
 def aptitude_words(found: Aptitude) -> str:
     """`aptitude 0.92, unreliability 0.40 (10 repeats)`"""
     numbers = f"aptitude {found.aptitude:.2f}, unreliability {found.unreliability:.2f}"

@@ -105,6 +105,16 @@ def _net(net: NetRecovery) -> Iterator[Line]:
     yield Line(label="Against asking afresh", rate=net.answered_back, start=net.afresh, value=points(net.net))
 
 
+def conditions_chart(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup:
+    """Sharded tasks by the way in which they were put: of the run, or of each of several targets under its name."""
+    lines: list[Line] = []
+    for name, part in parts:
+        lines += [Line(label=name)] if name and part.by_condition else []
+        for condition, found in part.by_condition.items():
+            lines += _rate(condition.capitalize(), found.rate, "first")
+    return dot_chart("Passed by how tasks were put", lines)
+
+
 def groups_chart(title: str, groups: dict[str, TargetSummary]) -> Markup:
     """Targets or variants: from the first try to the end, with the interval of the end."""
     return dot_chart(title, list(group_lines(groups)))

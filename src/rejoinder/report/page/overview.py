@@ -17,7 +17,7 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.model.figures import Rate
 from rejoinder.model.runs import JudgeSummary, TargetSummary
 from rejoinder.report.found import groups_of
-from rejoinder.report.page.charts import groups_chart, recovery_chart
+from rejoinder.report.page.charts import conditions_chart, groups_chart, recovery_chart
 from rejoinder.report.page.grid import MARKS, Grid, mark
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.report.page.rows import RowOutcome
@@ -27,6 +27,7 @@ from rejoinder.report.summary import (
     MOST_QUARANTINED,
     budget_words,
     cache_notes,
+    condition_rates,
     doubt_words,
     fault_words,
     limit_words,
@@ -156,6 +157,8 @@ def _no_rate(run: Run) -> Iterator[str]:
         yield "It stopped at the first failure, so there is no rate."
     elif len(groups_of(summary)) > 1:
         yield "They have no common rate: each has its own below."
+    elif by_condition := condition_rates(summary):
+        yield f"The ways in which tasks were put have no common rate: {by_condition}."
     elif run.run.status in _EARLY or summary.unfinished > 0:
         yield "There is no rate yet."
 
@@ -299,6 +302,9 @@ def _charts(run: Run) -> Markup | None:
     if any(part.recovery for _, part in parts):
         told = "Share that passed at each step, of those that got there. Line: 95 % interval."
         panels.append(_panel("Recovery", told, recovery_chart(parts), _net_notes(run, parts)))
+    if any(part.by_condition for _, part in parts):
+        told = "Share that passed: put whole, in one message of all pieces, or a piece a turn. Line: 95 % interval."
+        panels.append(_panel("Tasks in pieces", told, conditions_chart(parts)))
     ends = ("From the first try ", _key("hollow"), " to the end ", _key("solid"), ". Line: 95 % interval of the end.")
     for title, of in (("Targets", summary.by_target), ("Variants", summary.by_variant)):
         if len(of) > 1:
