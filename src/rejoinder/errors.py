@@ -92,6 +92,15 @@ def reason_of(error: OSError) -> str:
     return f"{reason}; {FEWER_FILES}" if lacks_descriptors(error) else reason
 
 
+def decoding_reason(error: Exception) -> str:
+    """Why a text that others wrote cannot be read, in words that do not tell what reads it."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8"
+    return str(error)
+
+
 def lacks_descriptors(error: BaseException) -> bool:
     """Are there too many open files, or connections?"""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

@@ -15,7 +15,7 @@ import pytest
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.server.app import make_app
-from rejoinder.server.pages.desk import QUICKLY
+from rejoinder.server.damage import QUICKLY
 from rejoinder.server.settings import Settings
 from tests.kit import Project, case, run_folders, scripted
 from tests.pages.browsing import Chromium, Tabs

@@ -16,12 +16,16 @@ from msgspec import structs
 
 from rejoinder.calibration.labels import read_labels
 from rejoinder.engine.folder import RunFolder, runs_folder
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.verify import find_damage
 from rejoinder.history.index import read_history
 from rejoinder.project import save_value
 from rejoinder.report.page.markup import address
+from rejoinder.run_files import RunDamaged
 from rejoinder.server import events, labels, streams
 from rejoinder.server.api import ROUTES
 from rejoinder.server.app import make_app
+from rejoinder.server.damage import Damage
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.judged import judged_in, labels_of
 from rejoinder.server.pages.listed import listed
@@ -29,7 +33,7 @@ from rejoinder.server.queue import Queue
 from rejoinder.server.settings import Limits
 from rejoinder.server.streams import event
 from tests.kit import Project
-from tests.server.kit import api, ask, scripted, serving, settings, shared_project
+from tests.server.kit import api, ask, scripted, serving, settings, shared_project, wait_until
 
 UNKNOWN = "20200101-000000-0000"
 
@@ -127,7 +131,7 @@ class TestRuns:
     def test_they_are_listed_as_the_command_lists_them(self, place: Project):
         listed = get(place, "/runs")
         assert [run["id"] for run in listed["runs"]] == list(reversed(ids(place)))
-        assert (listed["total"], listed["queue"]) == (2, [])
+        assert (listed["total"], listed["queue"], listed["unverified"]) == (2, [], 0)
 
     @pytest.mark.parametrize(
         ("query", "found"),
@@ -178,6 +182,97 @@ class TestRuns:
         shown = get(place, f"/runs/{run}")
         assert shown["status"] == "damaged"
         assert "summary.json" in shown["message"]
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("results.jsonl", '{"a":' + "[" * 5000 + "\n"),
+            ("results.jsonl", '{"a": "' + "x" * 2_000_000 + '"}\n'),
+            ("results.jsonl", ""),
+            ("checksums", "{}"),
+        ],
+        ids=["deep", "long", "empty", "checksums"],
+    )
+    def test_a_run_whose_results_are_not_what_was_written_is_damaged_everywhere(
+        self, place: Project, name: str, content: str
+    ):
+        first, run = ids(place)
+        (runs_folder(place.folder) / run / name).write_text(content)
+        assert "damaged" in place.run("verify", run, code=3)
+        shown = get(place, f"/runs/{run}")
+        assert (shown["status"], shown["exit_code"], shown.get("run"), shown.get("summary")) == (
+            "damaged",
+            3,
+            None,
+            None,
+        )
+        listed = get(place, "/runs")["runs"]
+        assert [(row["id"], row["status"]) for row in listed] == [(run, "damaged"), (first, "completed")]
+        assert listed[0]["summary"] is None
+        assert [row["id"] for row in get(place, "/runs?status=damaged")["runs"]] == [run]
+        assert [row["id"] for row in get(place, "/runs?status=completed,passed,failed")["runs"]] == [first]
+        assert [row["id"] for row in get(place, "/runs?min_success=0")["runs"]] == [first]
+        for path in ("results", "results/0"):
+            answer = api(settings(place.folder), "GET", f"/runs/{run}/{path}")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "damaged")
+        ended = api(settings(place.folder), "GET", f"/runs/{run}/events").text
+        assert '"status":"damaged"' in ended
+        assert '"exit_code":0' not in ended
+        assert "This run is damaged" in ask(settings(place.folder), "GET", f"/runs/{run}").text
+
+    def test_errors_do_not_tell_where_the_project_lies_nor_what_reads_it(self, place: Project):
+        run = ids(place)[1]
+        of, folder = settings(place.folder), runs_folder(place.folder) / run
+        deep = '{"a":' + "[" * 5000 + "\n"
+        texts = [api(of, "POST", "/runs", {"suite": "evals.yaml", "options": {"targets": ["nobody"]}}).text]
+        (place.folder / "broken.yaml").write_text("evals: [{prompt: a, checks: [{contain: b}]}]")
+        texts.append(api(of, "POST", "/runs", {"suite": "broken.yaml"}).text)
+        texts.append(ask(of, "POST", "/api/v1/runs", headers={"Content-Type": "application/json"}, content=deep).text)
+        for name in ("results.jsonl", "summary.json", "journal.jsonl", "suite.json", "run.json"):
+            whole = (folder / name).read_bytes()
+            for content in (deep.encode(), b"\xff\n", b""):
+                (folder / name).write_bytes(content)
+                texts += [
+                    api(of, "GET", f"/runs/{run}{rest}").text for rest in ("", "/results", "/results/0", "/events")
+                ]
+                texts.append(api(of, "GET", f"/compare?a={run}&b={ids(place)[0]}").text)
+                texts.append(api(of, "POST", f"/runs/{run}/fork", {"case": "c0", "turn": 1}).text)
+                texts.append(api(of, "POST", f"/runs/{run}/bless", {"name": "main"}).text)
+            (folder / name).write_bytes(whole)
+        for text in texts:
+            assert str(place.folder) not in text
+            assert "recursion" not in text
+            assert "codec" not in text
+
+    def test_a_list_verifies_a_run_once_and_again_when_it_has_changed(
+        self, place: Project, monkeypatch: pytest.MonkeyPatch
+    ):
+        verified: list[str] = []
+
+        def counting(recorded: RecordedRun) -> RunDamaged | None:
+            verified.append(recorded.folder.id)
+            return find_damage(recorded)
+
+        monkeypatch.setattr("rejoinder.server.damage.find_damage", counting)
+        damage, (first, second) = Damage(place.folder), ids(place)
+        for _ in range(2):
+            assert not damage.history().unverified
+        assert sorted(verified) == [first, second]
+        path = runs_folder(place.folder) / second / "results.jsonl"
+        path.write_text(path.read_text() + "\n")
+        statuses = {row.id: row.status for row in damage.history().history.rows}
+        assert statuses == {first: "completed", second: "damaged"}
+        assert sorted(verified) == [first, second, second]
+
+    def test_a_list_does_not_wait_for_runs_that_take_long_to_verify(
+        self, place: Project, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr("rejoinder.server.damage.QUICKLY", 0)
+        (runs_folder(place.folder) / ids(place)[1] / "results.jsonl").write_text("{}\n")
+        damage = Damage(place.folder)
+        assert damage.history().unverified == set(ids(place))
+        wait_until(lambda: not damage.history().unverified)
+        assert [row.status for row in damage.history().history.rows] == ["completed", "damaged"]
 
     def test_a_pipe_or_a_link_in_a_folder_is_not_opened(self, place: Project):
         first, second = ids(place)

@@ -290,7 +290,7 @@ def test_results_that_are_none_make_the_run_damaged(viewer: Viewer, made: str, l
 def test_a_line_that_is_too_long_is_not_read_into_memory(viewer: Viewer, made: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rejoinder.server.folders.LONGEST", 100)
     monkeypatch.setattr("rejoinder.server.run_index.LONGEST", 100)
-    monkeypatch.setattr("rejoinder.server.pages.desk.find_damage", pytest.fail)
+    monkeypatch.setattr("rejoinder.server.damage.find_damage", pytest.fail)
     assert "results.jsonl: a line has more than 0 MiB" in viewer.page(f"/runs/{made}")
 
 
@@ -549,7 +549,7 @@ def _do_nothing(_index: RunIndex) -> None:
 def test_a_large_run_is_shown_before_it_is_read_whole(viewer: Viewer, made: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rejoinder.server.row_store.BATCH", 1)
     monkeypatch.setattr(run_page, "FIRST_S", 0.0)
-    monkeypatch.setattr("rejoinder.server.pages.desk.QUICKLY", 0)
+    monkeypatch.setattr("rejoinder.server.damage.QUICKLY", 0)
     monkeypatch.setattr(RunIndex, "grow_on", _do_nothing)
     page = viewer.page(f"/runs/{made}")
     assert first_of(page)["live"] == {"running": False, "rows": 1, "whole": False}

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rejoinder.engine.crash_points import reached
-from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.errors import RejoinderError, UsageError, decoding_reason, reason_of
 from rejoinder.locks import lock_within
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import is_part_of_id, too_short
@@ -153,7 +153,7 @@ class RunFolder:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-            raise RunDamaged(path, str(error)) from None
+            raise RunDamaged(path, decoding_reason(error)) from None
 
     def write(self, name: str, data: Any, mask: Mask | None = None) -> None:
         """Write a JSON file whole or not at all."""

@@ -31,7 +31,7 @@ from msgspec import Struct, structs
 from rejoinder.engine.budget import Amount, Ledger
 from rejoinder.engine.crash_points import is_due, reached
 from rejoinder.engine.secrets import Mask
-from rejoinder.errors import RejoinderError, reason_of
+from rejoinder.errors import RejoinderError, decoding_reason, reason_of
 from rejoinder.model import CUT_OFF, Failure, Reply
 from rejoinder.run_files import lines_of, open_file, open_to_append
 
@@ -121,7 +121,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
                 record = decode(mask.reveal(line) if mask else line)
             except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
                 raise JournalError(
-                    f"line {number} of {path} is damaged: {error}",
+                    f"line {number} of {path} is damaged: {decoding_reason(error)}",
                     "The lines before it are intact. Restore the file from a copy, or start a new run.",
                 ) from None
             size += len(line)

@@ -17,7 +17,7 @@ from rejoinder.engine.folder import RUN_FORMAT, RunFolder
 from rejoinder.engine.options import RunOptions, read_options
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
-from rejoinder.errors import UsageError, reason_of
+from rejoinder.errors import UsageError, decoding_reason, reason_of
 from rejoinder.model import Case, Formatting, Receipt, Suite, Target, Variant, file_in_project
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file, read_whole
@@ -144,7 +144,9 @@ class StoredCases:
                 try:
                     number, case = decode(self._mask.reveal(line))
                 except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-                    raise RunDamaged(self._path, f"line {position}: {error}", "Start a new run.") from None
+                    raise RunDamaged(
+                        self._path, f"line {position}: {decoding_reason(error)}", "Start a new run."
+                    ) from None
                 if number == self._suite:
                     yield case
 
@@ -157,7 +159,7 @@ def read_stored(folder: RunFolder) -> Stored:
         hint = "Its process ended before anything was sent. Start the run again, and delete the folder."
         raise UsageError(f"run {folder.id} never started", hint) from None
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise RunDamaged(path, str(error), "Start a new run.") from None
+        raise RunDamaged(path, decoding_reason(error), "Start a new run.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {reason_of(error)}") from None
 

@@ -20,7 +20,7 @@ from msgspec import structs
 from rejoinder.engine.crash_points import reached
 from rejoinder.engine.plan import Job
 from rejoinder.engine.secrets import Mask
-from rejoinder.errors import reason_of
+from rejoinder.errors import decoding_reason, reason_of
 from rejoinder.model import (
     ChatMessage,
     CheckResult,
@@ -387,7 +387,7 @@ def read_results(path: Path) -> Iterator[Result]:
             try:
                 result = _with_messages(decode(line))
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-                raise RunDamaged(path, f"line {number}: {error}") from None
+                raise RunDamaged(path, f"line {number}: {decoding_reason(error)}") from None
             yield result
 
 
@@ -400,7 +400,7 @@ def read_result(path: Path, offset: int, size: int) -> Result:
     except OSError as error:
         raise RunDamaged(path, f"it cannot be read: {reason_of(error)}") from None
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise RunDamaged(path, f"it was changed: {error}") from None
+        raise RunDamaged(path, f"it was changed: {decoding_reason(error)}") from None
 
 
 class CountedResults:

@@ -27,7 +27,7 @@ from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.results import read_results
 from rejoinder.engine.run import show_run
 from rejoinder.engine.run_report import RunReport, derive_run, different_figures
-from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.errors import RejoinderError, UsageError, decoding_reason, reason_of
 from rejoinder.model import Case, Receipt, Result, Suite, Summary
 from rejoinder.run_files import RunDamaged, lines_of, open_file
 
@@ -267,7 +267,7 @@ class _Files:
                     records[record] += 1
             return _Reading(True, records, first)
         except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-            self._found.add(Difference(name, _shown(str(error)), line))
+            self._found.add(Difference(name, _shown(decoding_reason(error)), line))
         except RunDamaged as error:
             self._found.add(Difference(name, error.reason, line or None))
         except FileNotFoundError:

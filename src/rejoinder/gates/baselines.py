@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from rejoinder.errors import UsageError, reason_of
+from rejoinder.errors import UsageError, decoding_reason, reason_of
 from rejoinder.model import Result
 from rejoinder.model.cases import lone_names
 from rejoinder.model.results import LARGEST, CaseName, Count
@@ -204,7 +204,7 @@ def read_baseline(path: Path) -> Baseline | None:
             raise RunDamaged(path, reason, "Use the version of rejoinder that wrote it, or make it again.")
         return msgspec.json.decode(content, type=Baseline)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise RunDamaged(path, str(error), _AGAIN) from None
+        raise RunDamaged(path, decoding_reason(error), _AGAIN) from None
 
 
 class _Format(Struct):

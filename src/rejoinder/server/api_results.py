@@ -18,8 +18,7 @@ from rejoinder.run_files import open_file
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.errors import ApiError
 from rejoinder.server.events import stream_events
-from rejoinder.server.folders import results_file
-from rejoinder.server.found import open_folder
+from rejoinder.server.found import open_results
 from rejoinder.server.result_lines import LONGEST, bounded_lines, read_line
 
 MOST_LISTED = 200
@@ -110,7 +109,7 @@ def _holds(line: _Line, query: ResultsQuery, words: str) -> bool:
 
 async def list_results(api: Api, call: Call) -> Any:
     def find() -> tuple[list[msgspec.Raw], int]:
-        path = results_file(open_folder(api, call.path["run"]))
+        path = open_results(api, call.path["run"])
         return _find(path, call.query)
 
     results, total = await asyncio.to_thread(find)
@@ -123,7 +122,7 @@ async def show_result(api: Api, call: Call) -> Any:
         raise ApiError(404, "results are counted from 0", code="no-result")
 
     def find() -> msgspec.Raw | None:
-        path = results_file(open_folder(api, call.path["run"]))
+        path = open_results(api, call.path["run"])
         for place, line in enumerate(walk_results(path)):
             if place == int(number):
                 if line is None:

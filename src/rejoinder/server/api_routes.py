@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from rejoinder.engine.folder import RunBusy
-from rejoinder.errors import MissingKey, RejoinderError, SuiteError
+from rejoinder.errors import MissingKey, RejoinderError, SuiteError, decoding_reason
 from rejoinder.run_files import RunDamaged
+from rejoinder.server.damage import Damage
 from rejoinder.server.errors import ApiError
 from rejoinder.server.known import Known
 from rejoinder.server.queue import InQueue, Queue, QueueFull
@@ -34,8 +35,9 @@ MOST_COUNTED = 100
 class Api:
     """What the handlers work with."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, damage: Damage) -> None:
         self.settings = settings
+        self.damage = damage
         self.queue = Queue(settings.root, settings.limits.queued)
         self.supervisor = Supervisor(self.queue, settings.jobs)
         self.closing = asyncio.Event()
@@ -106,7 +108,7 @@ def read_body(content: bytes, kind: type[Struct]) -> Any:
     except msgspec.ValidationError as error:
         raise ApiError(422, f"the request is not as it has to be: {error}", code="invalid") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ApiError(400, f"the request is not JSON: {error}", code="not-json") from None
+        raise ApiError(400, f"the request is not JSON: {decoding_reason(error)}", code="not-json") from None
 
 
 def read_query(request: Request, kind: type[Struct]) -> Any:

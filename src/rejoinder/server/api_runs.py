@@ -15,7 +15,6 @@ from msgspec import Meta, Struct
 from rejoinder.client import QueueAnswer, RunChoices, RunState, StartRun, StopAnswer
 from rejoinder.engine.folder import remove_run
 from rejoinder.errors import UsageError
-from rejoinder.history.index import read_history
 from rejoinder.history.notes import read_notes
 from rejoinder.history.query import Query, Range, Sort, find_runs
 from rejoinder.model import Receipt, Summary
@@ -96,10 +95,12 @@ def _moment(written: str | None, of_day: day_time) -> float | None:
 
 
 class RunsAnswer(Struct, frozen=True, kw_only=True):
-    """`queue`: the runs that wait or go on, however the others are filtered."""
+    """`queue`: the runs that wait or go on, however the others are filtered. `unverified`: how many of all runs are
+    still being verified, so that one of them may turn out to be damaged."""
 
     runs: tuple[RunRow, ...]
     total: int
+    unverified: int
     queue: tuple[RunState, ...]
 
 
@@ -123,8 +124,10 @@ class ResumeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def list_runs(api: Api, call: Call) -> RunsAnswer:
     query: RunsQuery = call.query
     wanted = query.as_query()
-    page = await asyncio.to_thread(lambda: find_runs(read_history(api.settings.root), wanted))
-    return RunsAnswer(runs=page.rows, total=page.total, queue=await asyncio.to_thread(_queue_of, api))
+    listing = await asyncio.to_thread(api.damage.history)
+    page = await asyncio.to_thread(find_runs, listing.history, wanted)
+    queue = await asyncio.to_thread(_queue_of, api)
+    return RunsAnswer(runs=page.rows, total=page.total, unverified=len(listing.unverified), queue=queue)
 
 
 def _queue_of(api: Api) -> tuple[RunState, ...]:

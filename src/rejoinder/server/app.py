@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from rejoinder.server.api import routes as api_routes
 from rejoinder.server.api_routes import Api
+from rejoinder.server.damage import Damage
 from rejoinder.server.errors import ApiError, of_status
 from rejoinder.server.guard import Guard
 from rejoinder.server.pages import routes as page_routes
@@ -24,7 +25,8 @@ from rejoinder.server.settings import Settings
 def make_app(settings: Settings) -> Starlette:
     """`app.state.closing` is set when open streams are to end; `app.state.api` has the queue, `app.state.desk` the
     indexes, which are deleted when it is closed."""
-    api, desk = Api(settings), Desk(settings)
+    damage = Damage(settings.root)
+    api, desk = Api(settings, damage), Desk(settings, damage)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -35,6 +37,7 @@ def make_app(settings: Settings) -> Starlette:
         finally:
             api.closing.set()
             desk.close()
+            damage.close()
             if work is not None:
                 await api.supervisor.close()
                 await work
@@ -51,9 +54,9 @@ def make_app(settings: Settings) -> Starlette:
     return app
 
 
-def _refused(_request: Request, error: Exception) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return error.response()
+    return error.inside(request.app.state.desk.root).response()
 
 
 def _not_there(_request: Request, error: Exception) -> Response:

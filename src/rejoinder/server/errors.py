@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -51,11 +54,37 @@ class ApiError(Exception):
         self.details = details
         self.headers = headers or {}
 
+    def inside(self, root: Path) -> ApiError:
+        """The same error, which does not tell where the project lies."""
+        message, details = without_places(self.message, root), without_places(self.details, root)
+        return ApiError(self.status, message, code=self.code, details=details, headers=self.headers)
+
     def response(self) -> Response:
         from starlette.responses import Response
 
         body = ErrorBody(code=self.code, message=self.message, details=self.details)
         return Response(msgspec.json.encode(ErrorAnswer(body)), self.status, self.headers, "application/json")
+
+
+def without_places(told: Any, root: Path) -> Any:
+    """A text that the server tells, or several: what lies in the project by its path from there, what lies in the home
+    of its user with `~`. Where these are is not for those who ask."""
+    if isinstance(told, str):
+        for place, name in _places(root):
+            told = told.replace(f"{place}{os.sep}", f"{name}{os.sep}" if name else "").replace(place, name or ".")
+        return told
+    if isinstance(told, dict):
+        return {key: without_places(one, root) for key, one in cast("dict[Any, Any]", told).items()}
+    if isinstance(told, list | tuple):
+        return [without_places(one, root) for one in cast("list[Any]", told)]
+    return told
+
+
+def _places(root: Path) -> list[tuple[str, str]]:
+    with suppress(OSError, RuntimeError):
+        places = {str(root.absolute()): "", str(root.resolve()): "", str(Path.home()): "~"}
+        return sorted(((place, name) for place, name in places.items() if len(Path(place).parts) > 1), reverse=True)
+    return []
 
 
 def no_run(run: str) -> ApiError:

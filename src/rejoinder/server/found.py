@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.client import GOING_ON, RunState, Status
 from rejoinder.engine.folder import RunFolder, is_run_id
@@ -14,7 +14,7 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.server.api_routes import Api
-from rejoinder.server.errors import ApiError, no_run
+from rejoinder.server.errors import ApiError, no_run, without_places
 from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
 
@@ -43,6 +43,16 @@ def open_folder(api: Api, run: str) -> RunFolder:
     return folder
 
 
+def open_results(api: Api, run: str) -> Path:
+    """The results of a run that goes on, was killed, or has ended and is sound; of one that is too large to be
+    verified, those that can be read. Raises ApiError or RunDamaged."""
+    folder = open_folder(api, run)
+    found = look(api, run)
+    if found.state.status == "damaged" and not too_large(folder.path):
+        raise ApiError(409, f"run {run} is damaged: {found.state.message}", code="damaged")
+    return results_file(folder)
+
+
 def open_run(api: Api, run: str) -> RecordedRun:
     """The same, of a run whose files can be read whole."""
     folder = open_folder(api, run)
@@ -61,6 +71,12 @@ class Looked(Struct, frozen=True):
 
 def look(api: Api, run: str) -> Looked:
     """Raises ApiError where there is neither a run nor an entry."""
+    found = _look(api, run)
+    message = without_places(found.state.message, api.settings.root)
+    return structs.replace(found, state=structs.replace(found.state, message=message))
+
+
+def _look(api: Api, run: str) -> Looked:
     folder, entry = locate(api, run), api.queue.find(run)
     if folder is None:
         if entry is None:
@@ -80,6 +96,8 @@ def look(api: Api, run: str) -> Looked:
         return Looked(_damaged(run, "it has no receipt"))
     status = _status(folder, receipt, entry)
     over = status not in GOING_ON
+    if over and receipt.status != "running" and (damage := api.damage.find(folder)):
+        return Looked(_damaged(run, damage))
     state = RunState(
         id=run,
         status=status,

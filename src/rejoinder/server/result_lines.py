@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
+from rejoinder.errors import decoding_reason
 from rejoinder.model import Result
 from rejoinder.run_files import RunDamaged, open_file
 
@@ -50,7 +51,7 @@ def read_line(line: bytes, kind: type[_Read], path: Path, number: int, hint: str
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise RunDamaged(path, f"line {number}: {error}", hint) from None
+        raise RunDamaged(path, f"line {number}: {decoding_reason(error)}", hint) from None
 
 
 def bounded_lines(stream: BinaryIO, offset: int = 0) -> Iterator[tuple[int, bytes, int]]:

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.history.index import read_history
 from rejoinder.report.page.grid import Cell, shown_cell
 from rejoinder.report.page.markup import Child, Markup, element, table
 from rejoinder.report.page.overview import when
@@ -80,7 +79,7 @@ def _show(desk: Desk, request: Request) -> Response:
 def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
     """Runs that have the case, the newest first."""
     looked, left = 0, MOST_BYTES
-    for row in reversed(read_history(desk.root).rows):
+    for row in reversed(desk.damage.history().history.rows):
         if row.is_aside or row.status in ("running", "killed", "damaged"):
             continue
         if row.suites and not any(suite == name or suite.startswith(f"{name} (") for name in row.suites):

@@ -25,12 +25,13 @@ from rejoinder.report.page.pairs import Matching, Sides
 from rejoinder.report.page.records import Conversation, conversation_of
 from rejoinder.report.page.rows import Head, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
+from rejoinder.server.damage import stamp_of
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import too_large
 from rejoinder.server.known import Known
 from rejoinder.server.pages.asked import address_asked, address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, list_routes
-from rejoinder.server.pages.desk import Desk, stamp_of
+from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pair_index import PairIndex
 from rejoinder.server.row_store import Address, Query

@@ -7,7 +7,6 @@ told when something is wrong.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -18,7 +17,6 @@ from msgspec import Struct
 from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport, read_run
-from rejoinder.engine.verify import find_damage
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt
@@ -26,8 +24,9 @@ from rejoinder.model.history import Notes
 from rejoinder.report.page.overview import title_of
 from rejoinder.report.page.rows import PLAIN, frame_of
 from rejoinder.run_files import RunDamaged, refuse_special_files
+from rejoinder.server.damage import Damage, is_small
 from rejoinder.server.errors import no_run
-from rejoinder.server.folders import find_folder, results_file, size_of, too_large
+from rejoinder.server.folders import find_folder, results_file
 from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.known import Known
 from rejoinder.server.queue import Queue
@@ -36,14 +35,8 @@ from rejoinder.server.settings import Settings
 
 MOST_INDEXES = 8
 """Indexes that are kept at once."""
-MOST_KNOWN = 500
-"""Runs of which is remembered whether they are damaged."""
 INDEX_S = 60.0
 """How long verifying a large run waits for its index."""
-QUICKLY = 8 << 20
-"""Bytes of results and journal that are looked through before a page is answered; others are, while it is shown."""
-_LARGE = ("results.jsonl", "journal.jsonl")
-_STAMPED = ("run.json", "summary.json", "results.jsonl", "journal.jsonl", "checksums", "suite.json", "cases.jsonl")
 
 LookState: TypeAlias = Literal["running", "killed", "ended", "damaged"]
 
@@ -82,15 +75,15 @@ class Look(Struct, frozen=True):
 
 
 class Desk:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, damage: Damage | None = None) -> None:
+        self.damage = Damage(settings.root) if damage is None else damage
         self.settings = settings
         self.root = settings.root
         self.queue = Queue(settings.root)
         self._indexed: IndexFolder | None = None
         self._lock = Lock()
         self._indexes: Known[str, RunIndex] = Known(MOST_INDEXES)
-        self._damage: Known[tuple[str, str], str] = Known(MOST_KNOWN)
-        self._verifying: set[tuple[str, str]] = set()
+        self._verifying: set[str] = set()
         self._made = 0
 
     def close(self) -> None:
@@ -121,9 +114,8 @@ class Desk:
             notes = read_notes(folder)
             if receipt.status == "running":
                 return Look(folder, "running" if folder.is_busy else "killed", receipt, notes=notes)
-            recorded = RecordedRun(folder, self.root)
-            damage, verified = self._damage_of(recorded)
-            report = None if damage else read_run(recorded)
+            damage, verified = self._damage_of(folder)
+            report = None if damage else read_run(RecordedRun(folder, self.root))
         except RejoinderError as error:
             return Look(folder, "damaged", damage=error.reason if isinstance(error, RunDamaged) else str(error))
         except OSError as error:
@@ -139,52 +131,32 @@ class Desk:
             return False
         return look.state == "running" or (not entry.stop and (look.state == "killed" or look.is_stopped))
 
-    def known_damage(self, folder: RunFolder) -> str:
-        """What was found wrong with a run when it was looked through; empty where nothing was, or nothing is known."""
-        with self._lock:
-            return self._damage.get((str(folder.path), stamp_of(folder.path))) or ""
-
-    def _damage_of(self, recorded: RecordedRun) -> tuple[str, bool]:
+    def _damage_of(self, folder: RunFolder) -> tuple[str, bool]:
         """What is wrong with a run that has ended, empty for nothing; and whether that is known already."""
-        folder = recorded.folder
-        key = (str(folder.path), stamp_of(folder.path))
+        known = self.damage.known(folder)
+        if known is not None or is_small(folder):
+            return self.damage.find(folder) if known is None else known, True
         with self._lock:
-            known = self._damage.get(key)
-            if known is not None:
-                return known, True
-            begun = key in self._verifying
-            self._verifying.add(key)
-        size = sum(max(0, size_of(folder.path / name)) for name in _LARGE)
-        if size <= QUICKLY:
-            return self._verify(recorded, key), True
+            begun = str(folder.path) in self._verifying
+            self._verifying.add(str(folder.path))
         if not begun:
-            Thread(target=self._verify_behind, args=(recorded, key), daemon=True).start()
+            Thread(target=self._verify_behind, args=(folder,), daemon=True).start()
         return "", False
 
-    def _verify_behind(self, recorded: RecordedRun, key: tuple[str, str]) -> None:
+    def _verify_behind(self, folder: RunFolder) -> None:
         """After the index, which people wait for."""
         end = monotonic() + INDEX_S
         while monotonic() < end:
             with self._lock:
-                index = self._indexes.get(str(recorded.folder.path))
+                index = self._indexes.get(str(folder.path))
             if index is not None and index.state.done:
                 break
             sleep(0.1)
-        self._verify(recorded, key)
-
-    def _verify(self, recorded: RecordedRun, key: tuple[str, str]) -> str:
         try:
-            words = too_large(recorded.folder.path)
-            damage = None if words else find_damage(recorded)
-            words = words if damage is None else f"{damage.path.name}: {damage.reason}"
-        except RejoinderError as error:
-            words = str(error)
-        except OSError as error:
-            words = reason_of(error)
-        with self._lock:
-            self._damage.put(key, words)
-            self._verifying.discard(key)
-        return words
+            self.damage.find(folder)
+        finally:
+            with self._lock:
+                self._verifying.discard(str(folder.path))
 
     # Indexes
 
@@ -217,15 +189,3 @@ class Desk:
             self._indexed = IndexFolder()
         self._made += 1
         return self._indexed.path / f"{self._made}.sqlite"
-
-
-def stamp_of(folder: Path) -> str:
-    """What changes when a file of the run does."""
-    parts: list[str] = []
-    for name in _STAMPED:
-        try:
-            found = os.lstat(folder / name)
-            parts.append(f"{found.st_mtime_ns}.{found.st_size}.{found.st_ino}")
-        except OSError:
-            parts.append("")
-    return " ".join(parts)

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.engine.passports import find_passport
-from rejoinder.history.index import read_history
 from rejoinder.model.passports import Passport
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import JudgeSummary
@@ -70,7 +69,7 @@ def _show(desk: Desk, request: Request) -> Response:
 
 
 def _uses(desk: Desk, digest: str) -> Iterator[Use]:
-    for row in list(reversed(read_history(desk.root).rows))[:MOST_RUNS]:
+    for row in list(reversed(desk.damage.history().history.rows))[:MOST_RUNS]:
         one = listed(desk, row)
         for judge in () if one.report is None else one.report.summary.judges:
             if judge.digest == digest:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from hashlib import sha256
-from pathlib import Path
 
 from msgspec import Struct
 
-from rejoinder.engine.checksums import read_checksums
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport, read_run
 from rejoinder.errors import RejoinderError
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow, seconds_of
 from rejoinder.report.page.overview import shown_rate, title_of_suites
-from rejoinder.run_files import RunDamaged, read_whole
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.desk import Desk
 
 _AGES = ((90, 1, "just now"), (5400, 60, "min ago"), (129600, 3600, "h ago"), (float("inf"), 86400, "days ago"))
-_SUMMED = ("run.json", "summary.json")
-LARGEST = 1 << 24
 
 
 class Listed(Struct, frozen=True):
@@ -42,31 +35,18 @@ class Listed(Struct, frozen=True):
 
 
 def listed(desk: Desk, row: RunRow) -> Listed:
-    if row.status == "damaged":
-        return Listed(row, damage="its files cannot be read")
+    """A row of the desk's history."""
     if row.status in ("running", "killed"):
         return Listed(row)
     try:
         folder = desk.folder(row.id)
-        damage = desk.known_damage(folder) or _changed(folder.path)
+        damage = desk.damage.known(folder) or ("its files cannot be read" if row.status == "damaged" else "")
         report = None if damage else read_run(RecordedRun(folder, desk.root))
     except (RejoinderError, ApiError, OSError) as error:
         return Listed(row, damage=str(error))
     if report is None:
         return Listed(row, damage=damage or "it has no summary")
     return Listed(row, report, shown_rate(report))
-
-
-def _changed(folder: Path) -> str:
-    """Are receipt and summary as they were written? A list looks at these two; the run's own page at everything."""
-    with contextlib.suppress(OSError, RunDamaged):
-        sums = read_checksums(folder)
-        for name in _SUMMED if sums is not None else ():
-            found = sha256(read_whole(folder / name, LARGEST)).hexdigest()
-            if sums is not None and sums.files.get(name) != found:
-                return f"{name}: it was changed: its checksum is another"
-        return ""
-    return "its checksums cannot be read"
 
 
 def age(row: RunRow, now: float | None = None) -> str:

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder._version import __version__
-from rejoinder.history.index import read_history
 from rejoinder.model.history import Notes
 from rejoinder.report.page.grid import MOST_CASES, Grid, mark
 from rejoinder.report.page.markup import Child, Markup, element, joined, sentence
@@ -223,7 +222,7 @@ def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
 
 def _others(desk: Desk, look: Look) -> Child:
     """The way to the run that this one is to be compared with."""
-    rows = list(reversed(read_history(desk.root).rows))
+    rows = list(reversed(desk.damage.history().history.rows))
     own = next((row for row in rows if row.id == look.id), None)
     return None if own is None or look.receipt is None else comparison_link(rows, own, look.receipt)
 

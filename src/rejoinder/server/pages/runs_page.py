@@ -12,7 +12,6 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.gates.baselines import baselines_by_run
-from rejoinder.history.index import read_history
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow
 from rejoinder.model.runs import Receipt
@@ -50,7 +49,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
 def _show(desk: Desk, request: Request) -> Response:
     wanted = {name: request.query_params.get(name, "")[:200] for name in _FILTERS}
     start = number_asked(request, "from", 0)
-    rows = list(reversed(read_history(desk.root).rows))
+    rows = list(reversed(desk.damage.history().history.rows))
     found = [row for row in rows if _is_wanted(row, wanted)]
     found.sort(key=lambda row: row.status != "running")  # what goes on stands first
     shown = [listed(desk, row) for row in found[start : start + PAGE]]
