@@ -189,9 +189,11 @@ def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path
     return bless_run(_open(run, trust=False), name, partial=partial).path
 
 
-def gate(run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-regression",)) -> GateResult:
+def gate(
+    run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-regression",), partial: bool = False
+) -> GateResult:
     """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Nothing is
-    run, sent or written."""
+    run, sent or written. Raises UsageError for a run that, unless it may be `partial`, has only some cases."""
     from rejoinder.gates.rules import read_rule
     from rejoinder.gates.verbs import find_baseline, gate_run
 
@@ -199,7 +201,8 @@ def gate(run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-re
         raise UsageError("rules are a list of texts", f"Write `rules=[{rules!r}]`.")
     wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
     other = against.folder.path if isinstance(against, RunReport) else against
-    return gate_run(recorded, wanted, None if other is None else find_baseline(recorded.root, str(other)))
+    before = None if other is None else find_baseline(recorded.root, str(other))
+    return gate_run(recorded, wanted, before, partial=partial)
 
 
 def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> RunReport:

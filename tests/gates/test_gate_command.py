@@ -100,13 +100,12 @@ def test_a_terminal_is_told_what_to_type_next(project: Project, monkeypatch: pyt
     first = run_of(project, answers(5))
     project.run("bless")
     second = run_of(project, answers(5), "--limit", "4")
-    last = project.run("gate", "--against", "main", code=5).splitlines()[-1]
+    last = project.run("gate", "--against", "main", "--partial", code=5).splitlines()[-1]
     assert last.endswith("exit 5"), "a pipe ends with the verdict"
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     monkeypatch.setenv("COLUMNS", "160")
-    commands = [
-        line.split("   ")[0].split() for line in project.run("gate", "--against", "main", code=5).splitlines()[-2:]
-    ]
+    screen = project.run("gate", "--against", "main", "--partial", code=5).splitlines()
+    commands = [line.split("   ")[0].split() for line in screen[-2:]]
     assert commands == [
         ["rejoinder", "compare", first, second],
         ["rejoinder", "bless", second, "--name", "main", "--partial"],
@@ -155,13 +154,33 @@ def test_a_run_of_some_cases_says_so(project: Project, arguments: tuple[str, ...
     assert chosen == {"cases": conversations, "of": 20}
     words = f"{conversations} of 20 cases (selected)"
     assert words in project.run("show")
-    [found] = project.run_json("gate", "--rule", "rate>=0%")["rules"]
+    assert words in refusal(project, "gate", "--rule", "rate>=0%")
+    with pytest.raises(rejoinder.UsageError, match="selected"):
+        rejoinder.gate(rules=["rate>=0%"])
+    [found] = project.run_json("gate", "--rule", "rate>=0%", "--partial")["rules"]
     assert found["reason"].endswith(f"; {words}")
+    assert rejoinder.gate(rules=["rate>=0%"], partial=True).verdict == "pass"
     assert words in refusal(project, "bless")
     with pytest.raises(rejoinder.UsageError, match="selected"):
         rejoinder.bless()
     project.run("bless", "--partial")
     assert rejoinder.bless(partial=True).exists()
+
+
+def test_a_gate_refuses_one_case_that_passed(project: Project) -> None:
+    """Planted: 26 of 30 cases fail; the one case that was run alone passes."""
+    run_of(project, answers(4, 26))
+    one = run_of(project, answers(4, 26), "--case", "c000")
+    error = refused(project, "gate", "--rule", "rate>=50%")
+    assert error.message == f"run {one} has 1 of 30 cases (selected)" and "--partial" in error.hint
+    assert error.exit_code == 2
+    assert "1 of 30 cases (selected)" in project.run("gate", "--rule", "rate>=50%", "--partial")
+
+
+def test_merged_shards_are_all_cases(project: Project) -> None:
+    parts = [run_of(project, answers(20), "--shard", f"{number}/2") for number in (1, 2)]
+    project.run("merge", *parts)
+    assert project.run_json("gate", "--rule", "rate>=90%")["verdict"] == "pass"
 
 
 def test_a_run_of_all_cases_says_nothing(project: Project) -> None:
@@ -235,7 +254,9 @@ def test_cases_that_were_run_again_because_they_failed_tell_nothing(project: Pro
     project.run("bless")
     project.write("evals.yaml", suite_of(answers(40)))
     project.run("run", "evals.yaml", "--failed-from", "last")
-    found = project.run_json("gate", "--against", "main", "--rule", "no-regression", "--rule", "rate>=90%", code=5)
+    found = project.run_json(
+        "gate", "--against", "main", "--partial", "--rule", "no-regression", "--rule", "rate>=90%", code=5
+    )
     assert [rule["verdict"] for rule in found["rules"]] == ["cannot-tell", "pass"]
     assert "only cases that failed before" in found["rules"][0]["reason"]
 

@@ -29,19 +29,21 @@ from rejoinder.report.gate import write_gate, write_verdict
     default=(NO_REGRESSION,),
     help="Want this of the run; repeatable.  [default: no-regression]",
 )
+@click.option("--partial", is_flag=True, help="Judge a run that has only some cases of its suites.")
 @format_option
 @look_options
-def command(run: str | None, against: str | None, rules: tuple[str, ...], form: str) -> None:
+def command(run: str | None, against: str | None, rules: tuple[str, ...], partial: bool, form: str) -> None:
     """Decide by rules whether a recorded run is good enough (the latest run when RUN is not given).
 
     RULE is `no-regression`, `rate>=90%`, `lower>=85%` (the lower end of the rate's interval), `pass^3>=70%`,
     `cost<=1.50`, `latency_p95<=4s`, or one of them for the cases of a tag: `tag:safety:rate>=100%`. Nothing is sent.
-    Exit code 0 when all rules pass, 1 when one fails, 5 when it cannot be told, 3 for a damaged run.
+    A run of selected cases is refused without --partial. Exit code 0 when all rules pass, 1 when one fails, 5 when it
+    cannot be told, 3 for a damaged run.
     """
     wanted = [read_rule(rule) for rule in rules]
     recorded = open_recorded(run)
     before = None if against is None else find_baseline(recorded.root, against)
-    found = gate_run(recorded, wanted, before)
+    found = gate_run(recorded, wanted, before, partial=partial)
     if form == "json":
         write_data(msgspec.to_builtins(found))
     else:

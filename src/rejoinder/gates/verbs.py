@@ -48,9 +48,9 @@ def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Ble
     path = baseline_file(recorded.root, name)
     files = [file_in_project(suite.path, suite.root) for suite in recorded.stored.suites]
     report = _whole_run(recorded)
-    if report.run.chosen is not None and not partial:
-        raise UsageError(
-            f"run {recorded.folder.id} has {report.run.chosen}",
+    if not partial:
+        _refuse_part(
+            report,
             "Bless a run of all cases, or this one with --partial: other cases then have nothing to be compared with.",
         )
     baseline = verdicts_of(report, files)
@@ -63,15 +63,23 @@ def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Ble
     return Blessed(name, write_baseline(recorded.root, name, baseline), baseline, earlier and earlier.run)
 
 
-def gate_run(recorded: RecordedRun, rules: Sequence[Rule], against: Baseline | None) -> GateResult:
-    """Put a recorded run to rules. What has not finished cannot be told. Raises RunDamaged for a damaged run."""
+def _refuse_part(report: RunReport, hint: str) -> None:
+    if report.run.chosen is not None:
+        raise UsageError(f"run {report.run.id} has {report.run.chosen}", hint)
+
+
+def gate_run(
+    recorded: RecordedRun, rules: Sequence[Rule], against: Baseline | None, *, partial: bool = False
+) -> GateResult:
+    """Put a recorded run to rules. What has not finished cannot be told. Raises UsageError for a run that has not all
+    cases, unless it may be `partial`, and RunDamaged for a damaged run."""
     refuse_missing_baseline(rules, against)
     report = _sound_run(recorded)
-    return (
-        undecided(rules, "the run has not ended: no rate yet")
-        if report is None
-        else gate_report(report, rules, against)
-    )
+    if report is None:
+        return undecided(rules, "the run has not ended: no rate yet")
+    if not partial:
+        _refuse_part(report, "Run all cases, or judge the selected ones with --partial.")
+    return gate_report(report, rules, against)
 
 
 def _sound_run(recorded: RecordedRun) -> RunReport | None:
