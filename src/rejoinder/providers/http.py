@@ -30,6 +30,7 @@ from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import ApiProvider, ErrorDetails, Outgoing, Wire, Wires, shortened
 from rejoinder.providers.json_fields import read_json
 from rejoinder.providers.settings import Settings, normalize_keys
+from rejoinder.providers.streams import NOT_READ, find_stream
 
 DEFAULT_BODY = {"messages": "{{ messages }}"}
 _QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.DOTALL)
@@ -136,6 +137,8 @@ class TemplatedHttp:
         return reply if self.session is None else structs.replace(reply, session=self.session.find(answer))
 
     def _text_of(self, answer: HttpAnswer) -> str:
+        if (stream := find_stream(answer)) is not None:
+            raise msgspec.DecodeError(f"it is {stream}, and {NOT_READ}")
         if self._path is not None:
             return self._path.find(answer)
         if answer.content_type != "application/json":

@@ -1,0 +1,41 @@
+"""Tells replies that are streams of events. They are not read: their frames would pass for the text of a reply."""
+
+from __future__ import annotations
+
+import re
+
+from rejoinder.providers.http1 import HttpAnswer
+
+_EVENTS = re.compile(r".*\bevent-?stream")
+_LINES_OF_JSON = re.compile(r".*\b(?:nd-?json|json-?l(?:ines)?|json-seq|json-stream|stream\+json)\b")
+_FIELD = re.compile(rb"(?:data|event|id|retry)(?::|$)|:")
+_FRAME_OF_JSON = re.compile(rb"data: ?(?:\{|\[)")
+_LONGEST_PROBE = 64 << 10
+"""Bytes that are looked at under another type. A stream shows itself in its first frames."""
+
+NOT_READ = (
+    "streaming replies are not read yet; ask the service for one plain JSON reply, for example with"
+    " `stream: false` in the body"
+)
+
+
+def find_stream(answer: HttpAnswer) -> str | None:
+    """What kind of stream an answer is; None if it is none."""
+    kind = answer.content_type
+    if _EVENTS.match(kind):
+        return "a stream of events"
+    if _LINES_OF_JSON.match(kind):
+        return "a stream of lines of JSON"
+    is_text = not kind or kind.startswith("text/") or kind == "application/octet-stream"
+    return "a stream of events" if is_text and _has_frames_only(answer.body) else None
+
+
+def _has_frames_only(body: bytes) -> bool:
+    """Whether a text is nothing but frames of events, and at least one of them is no prose: its data is JSON, or there
+    are several."""
+    whole_lines = body[:_LONGEST_PROBE].splitlines()[: None if len(body) <= _LONGEST_PROBE else -1]
+    lines = [line for line in whole_lines if line]
+    if not lines or not all(_FIELD.match(line) for line in lines):
+        return False
+    frames = [line for line in lines if line.startswith(b"data:")]
+    return len(frames) > 1 or any(_FRAME_OF_JSON.match(frame) for frame in frames)

@@ -1,0 +1,76 @@
+"""Services that stream: their frames are never taken for the text of a reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rejoinder.testing import FakeServer, Fault
+from tests.kit import Project, Raw, run
+
+FRAMES = 'event: delta\ndata: {"delta": "Par"}\n\ndata: {"delta": "is"}\n\ndata: [DONE]\n\n'
+LINES = '{"delta": "Par"}\n{"delta": "is"}\n'
+WORDS = "data: Paris\n\ndata: is the capital.\n\n"
+
+
+def asked(project: Project, sent: str, content_type: str, code: int, **more: Any) -> Raw:
+    fault = Fault("status", status=200, body=sent, headers={"content-type": content_type})
+    with FakeServer(faults=[fault]) as server:
+        target = {"name": "bot", "provider": "http", "url": f"{server.url}/x", "max_retries": 0, **more}
+        suite = {
+            "targets": [target],
+            "evals": [{"id": "one", "prompt": "Hi", "checks": [{"not": {"contains": "zzz"}}]}],
+        }
+        [result] = run(project, suite, code=code)["results"]
+    return result
+
+
+STREAMS = {
+    "events": (FRAMES, "text/event-stream"),
+    "events of prose": (WORDS, "text/event-stream; charset=utf-8"),
+    "one event of prose": ("data: Paris\n\n", "Text/Event-Stream"),
+    "an empty stream": ("", "text/event-stream"),
+    "ndjson": (LINES, "application/x-ndjson"),
+    "ndjson without x": (LINES, "application/ndjson; charset=utf-8"),
+    "one line": ('{"reply": "Paris"}\n', "application/jsonl"),
+    "json lines": (LINES, "application/jsonlines"),
+    "json sequences": (LINES, "application/json-seq"),
+    "spring": (LINES, "application/stream+json"),
+    "events as plain text": (FRAMES, "text/plain"),
+    "events of prose as plain text": (WORDS.replace("\n", "\r\n"), "text/plain"),
+    "comments first": (": keep-alive\n\n" + FRAMES, "text/html"),
+    "a long stream as plain text": (FRAMES * 5000, "text/plain"),
+}
+
+
+@pytest.mark.parametrize("reply_path", [None, "reply", "delta"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_an_error_whatever_the_checks_are(name: str, reply_path: str | None, project: Project) -> None:
+    body, content_type = STREAMS[name]
+    result = asked(project, body, content_type, 3, **({"reply_path": reply_path} if reply_path else {}))
+    assert result["status"] == "error"
+    assert "streaming replies are not read yet" in result["error"]["message"]
+    assert "plain JSON reply" in result["error"]["message"]
+
+
+PLAIN = {
+    "one line that begins like a frame": "data: the facts of the matter",
+    "a glossary": "data: facts\nevent: something that happens\nmodel: a program",
+    "a remark": ": yes",
+    "frames that are quoted": "The server sends:\n\ndata: 1\n\ndata: 2\n",
+    "lines of json": LINES,
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_text_that_only_resembles_a_stream_is_a_reply(name: str, project: Project) -> None:
+    result = asked(project, PLAIN[name], "text/plain", 0)
+    assert result["turns"][0]["response"] == PLAIN[name]
+
+
+def test_a_stream_in_a_session_is_an_error(project: Project) -> None:
+    more = {"body": {"s": "{{ session }}"}, "history": "theirs", "session": {"header": "content-type"}}
+    result = asked(project, FRAMES, "text/event-stream", 3, **more)
+    assert "streaming replies are not read yet" in result["error"]["message"]
