@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rejoinder.model import Result, TurnResult
-from tests.pages.browsing import Tab, Tabs
+from tests.pages.browsing import Screen, Tab, Tabs
 from tests.pages.kit import Desk, address, write_report
 from tests.report.exports import check, made_run, result, turn
 
@@ -98,6 +98,37 @@ def test_words_that_differ_are_marked_on_both_sides(tabs: Tabs, report: Path) ->
     shown_difference(tab, "reply", "A", "B")
     assert tab.page.locator("#detail .side .da").all_inner_texts() == ["two"]
     assert tab.page.locator("#detail .side .db").all_inner_texts() == ["2"]
+
+
+LOOKS = """found => found.map(one => {
+    const css = getComputedStyle(one);
+    return [css.backgroundColor, css.color, css.textDecorationLine, css.boxShadow];
+})"""
+PAINTS = """names => names.map(name => {
+    const one = document.createElement('span');
+    one.style.background = `var(--${name})`;
+    document.body.append(one);
+    const { backgroundColor } = getComputedStyle(one);
+    one.remove();
+    return backgroundColor;
+})"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_side_has_not_the_colour_of_an_outcome(tabs: Tabs, report: Path, theme: str) -> None:
+    tab = tabs(report, screen=Screen(theme=theme))
+    shown_difference(tab, "reply", "A", "B")
+    [one], [other] = (tab.page.eval_on_selector_all(f"#detail .side .{side}", LOOKS) for side in ("da", "db"))
+    assert one[:2] == other[:2], "which side is better is not said by a colour"
+    assert (one[2], other[2]) == ("line-through", "underline")
+    assert {one[3], other[3]} == {"none"}
+    outcomes = ["first", "rec", "fail", "err", "first-bg", "rec-bg", "fail-bg", "err-bg", "hit", "miss", "found"]
+    painted = tab.page.evaluate(PAINTS, [*outcomes, "side"])
+    assert one[0] == painted[-1]
+    assert one[0] not in painted[:-1]
+    red, green, blue = (int(part) for part in re.findall(r"\d+", one[0])[:3])
+    assert max(red, green, blue) - min(red, green, blue) <= 16, "grey"
+    assert list(tab.faults("compare", Screen(theme=theme))) == []
 
 
 def test_both_sides_are_links_and_lead_there(tabs: Tabs, desk: Desk) -> None:

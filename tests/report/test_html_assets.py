@@ -18,9 +18,9 @@ from tests.kit import ROOT, bounded
 from tests.report.exports import made_run
 from tests.report.html_files import HtmlFile
 
-LARGEST_SCRIPT, LARGEST_STYLE, LARGEST_SHELL = 40_000, 25_000, 70_000
-"""Bytes."""
-LARGEST_VIEWER = 49_000
+LARGEST_SCRIPT, LARGEST_STYLE, LARGEST_SHELL = 44_000, 26_000, 75_000
+"""Bytes. Pages show what was asked of the model before turn 1, and where a check of the whole failed."""
+LARGEST_VIEWER = 54_000
 """The script of the viewer: it watches, forks and labels, beyond what the report does."""
 FOLDER = Path(assets.__file__).parent
 
