@@ -60,7 +60,7 @@ def test_few_cases_cannot_tell_and_say_how_many_would() -> None:
 def test_errors_count_as_failures_and_may_decide() -> None:
     found = compared(many(20, "p"), {**many(12, "p"), **{f"c{number}": ("e",) for number in range(12, 20)}})
     assert found.eventual.b.errors == 8 and found.eventual.b.rate == pytest.approx(0.6)
-    assert found.verdict == "cannot-tell" and found.eventual.errors_decide
+    assert found.verdict == "cannot-tell" and found.eventual.undecided == "errors"
     assert {flip.after for flip in found.flips} == {"error"}
 
 

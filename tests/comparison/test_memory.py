@@ -122,11 +122,11 @@ def spent(draw: Random, result: Result, *, judged: bool) -> Result:
 @pytest.mark.parametrize(
     ("seed", "cases", "trials", "targets", "digest"),
     [
-        (1, 40, [1], ["demo"], "b0b1422878756932"),
-        (2, 30, [1, 2, 3], ["demo"], "70347745ca1c5016"),
-        (3, 25, [7, 8], ["demo"], "addc211f2570aff1"),
-        (4, 30, [1, 3], ["x", "y"], "48b8c3b7fccfd84d"),
-        (5, 1, [5], ["demo"], "fa0e5607f20dc614"),
+        (1, 40, [1], ["demo"], "d6875701c4b51dbe"),
+        (2, 30, [1, 2, 3], ["demo"], "7326ea9b1061120b"),
+        (3, 25, [7, 8], ["demo"], "493cdf2ab4e51d58"),
+        (4, 30, [1, 3], ["x", "y"], "372b32ef1f7c5d6e"),
+        (5, 1, [5], ["demo"], "facae45f8feab3c3"),
     ],
 )
 def test_figures_are_those_of_all_cases_in_memory(
@@ -136,6 +136,10 @@ def test_figures_are_those_of_all_cases_in_memory(
     a, b = (small_run(draw, cases, trials, targets, new) for new in "ab")
     document = compare_sides(Side("A", a), Side("B", b), shown=3).document()
     del document["same_words"]  # it was counted with a digest that is too weak
+    for name in ("verdict", "by_target", "by_tag", "net_recovery"):
+        del document[name]  # what statistics make of the counts has tests of its own
+    for name in ("first_try", "eventual"):
+        document[name] = [document[name][side][one] for side in "ab" for one in ("passed", "of", "cases", "errors")]
     assert sha256(msgspec.json.encode(rounded(document))).hexdigest()[:16] == digest
 
 

@@ -52,7 +52,7 @@ def decided(rule: str, now: Baseline, before: Baseline | None = None) -> RuleRes
         ("rate>=0.9", "pass", "90% (60 to 98), 9 of 10 passed"),
         ("rate >= 90.1%", "fail", "90% (60 to 98), 9 of 10 passed"),
         ("lower>=55%", "pass", "90% (60 to 98), 9 of 10 passed"),
-        ("lower>=85%", "fail", "90% (60 to 98), 9 of 10 passed; about 196 cases with this rate would show it"),
+        ("lower>=85%", "fail", "90% (60 to 98), 9 of 10 passed; about 370 cases with this rate would show it"),
         ("pass^1>=90%", "pass", "90% (54 to 99), 10 trials of 10 cases"),
         ("pass^2>=10%", "cannot-tell", "10 of 10 cases have fewer than 2 trials"),
         ("cost<=1", "pass", "$1.00"),
@@ -282,6 +282,18 @@ def test_errors_count_as_failures_and_may_decide() -> None:
 def case_of(*statuses: Any, name: str = "c") -> CaseTrials:
     trials = (Trial(number, status, False, 0.0, ()) for number, status in enumerate(statuses, 1))
     return CaseTrials("evals.yaml", name, "it", None, (), tuple(trials))
+
+
+def test_one_trial_a_case_is_not_held_against_ten() -> None:
+    """Eight of twenty cases fail one time of ten: a model that does so mostly passes when it is asked once."""
+    flaky, sure = ["passed"] * 9 + ["failed"], ["passed"] * 10
+    now = [case_of(*(flaky if number < 8 else sure), name=f"c{number:02}") for number in range(20)]
+    once = [case_of("passed", name=f"c{number:02}") for number in range(20)]
+    whole = [case_of(*sure, name=f"c{number:02}") for number in range(20)]
+    found = decided("no-regression", verdicts_of(*now), verdicts_of(*once))
+    assert found.verdict == "cannot-tell"
+    assert "the runs have unequal trials" in found.reason
+    assert decided("no-regression", verdicts_of(*now), verdicts_of(*whole)).verdict == "fail"
 
 
 def test_a_look_pairs_trials_by_number_and_leaves_errors_out() -> None:

@@ -20,7 +20,6 @@ from rejoinder.stats import (
     paired_interval,
     sign_flip,
 )
-from rejoinder.stats.comparison import cases_needed
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 
@@ -54,7 +53,7 @@ def test_the_known_answer_of_three_repeats() -> None:
     assert found.equivalence == (near(-0.6127), near(0.0572))
     assert found.smallest_effect == near(0.4943)
     assert (found.verdict, found.cases, found.differing) == ("cannot-tell", 10, 8)
-    assert (found.cases_needed, found.p_exact) == (12, near(0.1016))
+    assert (found.cases_needed, found.p_exact) == (22, near(0.1016))
     assert found.means == (near(0.6), near(0.2667))
     assert found.method == "sign-flip mid-p, t interval"
 
@@ -240,14 +239,13 @@ def test_a_verdict_has_its_evidence(pairs: Pairs) -> None:
         assert found.cases_needed > found.cases
 
 
-@pytest.mark.parametrize(("lost", "cases", "needed"), [(4, 6, 8), (2, 3, 8), (0, 8, 23), (0, 22, 23), (4, 20, 25)])
+@pytest.mark.parametrize(("lost", "cases", "needed"), [(4, 6, 8), (2, 3, 8), (0, 8, 23), (0, 22, 23), (4, 20, 34)])
 def test_about_as_many_cases_would_tell_as_do_tell(lost: int, cases: int, needed: int) -> None:
     """Not those that would show a difference as large as the margin, which may be hundreds: those that would do if
     further cases go as these."""
     found = compare_runs(once(0, lost, cases))
     assert (found.verdict, found.cases_needed) == ("cannot-tell", needed)
     assert compare_runs(once(0, round(lost * needed / cases), needed)).verdict != "cannot-tell"
-    assert compare_runs(once(0, lost * (needed - 2) // cases, needed - 2)).verdict == "cannot-tell"
 
 
 @pytest.mark.slow
@@ -262,7 +260,8 @@ def test_as_many_cases_as_needed_tell(pairs: Pairs) -> None:
 
 
 def test_a_difference_that_lies_at_the_margin_needs_more_than_are_worth_naming() -> None:
-    assert cases_needed([0.0001, -0.0001], 1e-9) is None
+    pairs = [(Trials(5000, 10_000), Trials(5001, 10_000)), (Trials(5001, 10_000), Trials(5000, 10_000))]
+    assert compare_runs(pairs, 1e-9).cases_needed is None
 
 
 def test_a_difference_needs_both_the_interval_and_the_test() -> None:
@@ -288,7 +287,7 @@ def test_equal_differences_are_not_certain() -> None:
 def test_errors_that_decide_are_said_to() -> None:
     broken = [(Trials(1, 1), Trials(0, 1, 1))] * 9 + [(Trials(1, 1), Trials(1, 1))] * 11
     found = compare_runs(broken)
-    assert (found.verdict, found.errors_decide, found.b.errors) == ("cannot-tell", True, 9)
+    assert (found.verdict, found.undecided, found.b.errors) == ("cannot-tell", "errors", 9)
     assert comparison_words(found).startswith("cannot tell: errors decide; -45 points")
     # The same failures without an error are a regression.
     assert compare_runs(once(0, 9, 20)).verdict == "worse"
@@ -297,18 +296,20 @@ def test_errors_that_decide_are_said_to() -> None:
 def test_errors_that_change_nothing_leave_the_verdict() -> None:
     pairs = [*once(0, 12, 30), (Trials(1, 1), Trials(0, 1, 1))]
     found = compare_runs(pairs)
-    assert (found.verdict, found.errors_decide) == ("worse", False)
+    assert (found.verdict, found.undecided) == ("worse", None)
 
 
 # Groups and single cases
 
 
 def test_groups_are_corrected_together_and_small_ones_say_so() -> None:
-    found = compare_groups({"a": once(1, 8, 30), "b": once(0, 0, 30), "c": once(2, 2, 30), "d": once(0, 9, 10)})
+    found = compare_groups({"a": once(1, 8, 30), "b": once(0, 0, 40), "c": once(2, 2, 30), "d": once(0, 9, 10)})
     by_name = {one.name: one for one in found}
     assert [one.verdict for one in found] == ["cannot-tell", "no-difference", "cannot-tell", "too-few"]
-    assert by_name["a"].comparison.verdict == "worse", "alone it would be"
-    assert by_name["a"].p_value == pytest.approx(3 * (by_name["a"].comparison.p_value or 0))
+    assert compare_runs(once(1, 8, 30)).verdict == "worse", "alone it would be"
+    one = by_name["a"].comparison
+    assert (one.verdict, one.comparisons) == ("cannot-tell", 3)
+    assert by_name["a"].p_value == one.p_holm == pytest.approx(3 * (one.p_value or 0))
     assert by_name["d"].p_value is None
     assert compare_groups({"a": once(0, 12, 30), "b": once(0, 0, 30)})[0].verdict == "worse"
 
@@ -408,6 +409,6 @@ def test_comparisons_in_words() -> None:
         "no difference beyond 10 points: 0 points (-4.6 to +4.6 at 90%), p 1"
     )
     assert comparison_words(compare_runs(once(0, 2, 20))) == (
-        "cannot tell: -10 points (-28 to +10), p 0.25; about 30 more cases like these would"
+        "cannot tell: -10 points (-28 to +10), p 0.25; about 48 more cases like these would"
     )
     assert comparison_words(compare_runs([])) == "cannot tell: no case is in both runs"

@@ -113,10 +113,13 @@ class SignFlip(Struct, frozen=True):
     """Mid-p, two-sided: that of larger sums, and half that of equal ones."""
     exact: float
     """With all of the equal ones: larger than the level that it claims."""
-    method: Literal["sign-flip mid-p", "sign-flip, normal approximation"]
+    method: str
 
 
 ComparisonVerdict = Literal["better", "worse", "no-difference", "cannot-tell"]
+Undecided = Literal["errors", "trials"]
+"""Why it cannot be told, where the figures alone would tell. `errors`: it depends on what is made of trials that
+ended in an error. `trials`: the runs have unequal numbers of trials, and these alone make such a difference."""
 
 
 class Comparison(Struct, frozen=True):
@@ -132,7 +135,8 @@ class Comparison(Struct, frozen=True):
     """The smallest true difference that would have been seen in four of five such comparisons."""
     verdict: ComparisonVerdict
     cases_needed: int | None
-    """About as many cases in all would tell, if further ones go as these do; only where it cannot be told."""
+    """About as many cases in all would tell in four of five tries, if further ones go as these do; only where these
+    cannot."""
     method: str | None
     margin: float = MARGIN
     """What counts as no difference."""
@@ -140,14 +144,17 @@ class Comparison(Struct, frozen=True):
     differing: int = 0
     standard_error: float | None = None
     equivalence: Interval | None = None
-    """The 90 % interval that has to lie within the margin for `no-difference`."""
-    errors_decide: bool = False
-    """The verdict depends on what is made of trials that ended in an error."""
+    """The 90 % interval that has to lie within the margin for `no-difference`; of several comparisons, a wider one."""
+    undecided: Undecided | None = None
     means: tuple[float, float] | None = None
     """Of A and of B, over cases; `difference` lies between them. Rates count trials, of which cases may have more and
     less."""
     p_exact: float | None = None
     """Of the same test without the mid-p correction; with one trial a case, the exact McNemar test."""
+    p_holm: float | None = None
+    """Corrected for all comparisons of the answer, where there are several: the verdict goes by it."""
+    comparisons: int = 1
+    """How many there are."""
 
     @property
     def more_cases(self) -> int | None:

@@ -385,9 +385,8 @@ def _errors(found: RunComparison) -> Iterator[Line]:
     if not (a.errors or b.errors):
         return
     told = "; ".join(f"{letter} {_without(rate)}" for letter, rate in (("A", a), ("B", b)))
-    decide = [
-        name for name, one in (("in the end", found.eventual), ("first try", found.first_try)) if one.errors_decide
-    ]
+    both = (("in the end", found.eventual), ("first try", found.first_try))
+    decide = [name for name, one in both if one.undecided == "errors"]
     held = f"they decide ({', '.join(decide)})" if decide else "the verdicts hold without them, and if they had passed"
     yield line((f"  errors count as failures: {told}; {held}", "warn"))
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rejoinder.stats.doubt import *
     from rejoinder.stats.gates import *
     from rejoinder.stats.intervals import *
+    from rejoinder.stats.needed import *
+    from rejoinder.stats.permutation import *
     from rejoinder.stats.rates import *
     from rejoinder.stats.recovery import *
     from rejoinder.stats.repeats import *
@@ -31,8 +33,8 @@ _NAMES = {
     "stats.agreement": "Confusion kappa kappa_interval krippendorff_alpha position_bias self_consistency",
     "stats.clustered": "clustered_counts clustered_rate",
     "stats.comparison": (
-        "LEAST_OF_GROUP Pair Trials compare_cases compare_groups compare_runs made_up_interval paired_interval"
-        " sign_flip"
+        "LEAST_OF_GROUP Pair Trials compare_all compare_cases compare_groups compare_runs made_up_interval"
+        " paired_interval"
     ),
     "stats.corrected": "corrected_rate rogan_gladen rogan_gladen_interval",
     "stats.deltas": "paired_delta",
@@ -44,6 +46,8 @@ _NAMES = {
     ),
     "stats.gates": "at_most cases_for_lower gate look_rule lower_rule no_regression_rule pass_rule rate_rule",
     "stats.intervals": "Interval Z_95 kept_by median_interval percentile wilson wilson_of_rate",
+    "stats.needed": "cases_needed",
+    "stats.permutation": "deal_out sign_flip",
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k",

@@ -132,6 +132,24 @@ def fisher_one_sided(before: tuple[int, int], after: tuple[int, int]) -> float:
     return fsum(below[peak - b :]) / every
 
 
+def hypergeometric(passes: int, m: int, n: int) -> tuple[int, list[float]]:
+    """How many of `passes` among m + n trials fall on the n of them: the least possible number, and the chance of each
+    from it on. From the most likely number outward, so that nothing is too large; what is next to impossible is 0."""
+    least, most = max(0, passes - m), min(n, passes)
+    peak = min(most, max(least, (passes + 1) * (n + 1) // (m + n + 2)))
+    terms = [0.0] * (most - least + 1)
+    terms[peak - least] = term = 1.0
+    for many in range(peak, least, -1):
+        term *= many * (m - passes + many) / ((passes - many + 1) * (n - many + 1))
+        terms[many - 1 - least] = term
+    term = 1.0
+    for many in range(peak, most):
+        term *= (passes - many) * (n - many) / ((many + 1) * (m - passes + many + 1))
+        terms[many + 1 - least] = term
+    every = fsum(terms)
+    return least, [one / every for one in terms]
+
+
 def holm(p_values: Sequence[float], times: Sequence[int] | None = None) -> list[float]:
     """Holm's step-down correction: the p-values that may be held against the level of all tests together. `times`: how
     many tests have each of them; one, where nothing is said."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import sqrt
 
 from rejoinder.model.figures import Comparison, GateResult, Look, PassK, Rate, RuleResult, RuleVerdict
+from rejoinder.stats.distributions import normal_quantile
 from rejoinder.stats.intervals import Z_95
+from rejoinder.stats.needed import POWER, rounded_up
 from rejoinder.stats.words import comparison_words, look_words, percent, point_range, points, rate_words, sample_words
 
 
@@ -37,11 +39,14 @@ def lower_rule(rule: str, rate: Rate, least: float) -> RuleResult:
 
 
 def cases_for_lower(rate: Rate, least: float) -> int | None:
-    """How many cases with this rate have a Wilson interval above `least`: that of the score test, z^2 p0 (1 - p0) /
-    (p - p0)^2, times what a case is worth; None where the rate itself is below."""
+    """About how many cases with this rate have a Wilson interval above `least` in four of five tries, rounded up to two
+    digits: (z_.975 sqrt(p0 (1 - p0)) + z_.80 sqrt(p (1 - p)))^2 / (p - p0)^2, as for a score test, times what a case is
+    worth. None where the rate itself is below."""
     if rate.rate is None or not rate.effective or rate.rate <= least:
         return None
-    return ceil(Z_95**2 * least * (1 - least) / (rate.rate - least) ** 2 * rate.cases / rate.effective)
+    power = normal_quantile(POWER) or 0.0
+    spread = Z_95 * sqrt(least * (1 - least)) + power * sqrt(rate.rate * (1 - rate.rate))
+    return rounded_up((spread / (rate.rate - least)) ** 2 * rate.cases / rate.effective)
 
 
 def pass_rule(rule: str, found: PassK, least: float) -> RuleResult:
@@ -67,7 +72,7 @@ def no_regression_rule(rule: str, found: Comparison) -> RuleResult:
     if found.verdict in ("worse", "better"):
         return RuleResult(rule, "fail" if found.verdict == "worse" else "pass", words)
     low = None if found.equivalence is None else found.equivalence[0]
-    if low is None or low <= -found.margin or found.errors_decide:
+    if low is None or low <= -found.margin or found.undecided == "errors":
         return RuleResult(rule, "cannot-tell", words)
     return RuleResult(rule, "pass", words if found.verdict == "no-difference" else _excluded_words(found))
 

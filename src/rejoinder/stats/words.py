@@ -135,23 +135,28 @@ def comparison_words(found: Comparison) -> str:
     if found.difference is None or found.interval is None or found.p_value is None:
         return "cannot tell: no case is in both runs"
     numbers = f"{points(found.difference)} ({point_range(found.interval)}), {p_words(found.p_value)}"
-    if found.errors_decide:
-        return f"cannot tell: errors decide; {numbers}"
+    if found.undecided is not None:
+        return f"cannot tell: {_UNDECIDED[found.undecided]}; {numbers}{_more_words(found)}"
     if found.verdict == "no-difference" and found.equivalence is not None:
         # Cut and not rounded: an end at 9.97 lies within 10 points and must not read as 10.
         within = f"{' to '.join(f'{trunc(1000 * end) / 10:+g}' for end in found.equivalence)} at 90%"
         what = f"{points(found.difference)} ({within}), {p_words(found.p_value)}"
         return f"no difference beyond {100 * found.margin:g} points: {what}"
     if found.verdict == "cannot-tell":
-        more = f"; about {more_words(found.more_cases)} would" if found.more_cases is not None else ""
-        return f"cannot tell: {numbers}{more}"
+        return f"cannot tell: {numbers}{_more_words(found)}"
     return f"{found.verdict}: {numbers}"
 
 
+_UNDECIDED = {"errors": "errors decide", "trials": "the runs have unequal trials, which can make such a difference"}
+
+
+def _more_words(found: Comparison) -> str:
+    return "" if found.more_cases is None else f"; about {more_words(found.more_cases)} would"
+
+
 def more_words(cases: int) -> str:
-    """`90 more cases like these`, to two digits that count: it is an estimate."""
-    number = int(float(f"{cases:.2g}"))
-    return f"{number:,} more {'case' if number == 1 else 'cases'} like these"
+    """`90 more cases like these`."""
+    return f"{cases:,} more {'case' if cases == 1 else 'cases'} like these"
 
 
 def power_words(found: Comparison) -> str:
