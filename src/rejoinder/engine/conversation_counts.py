@@ -14,7 +14,7 @@ from rejoinder.engine.counts import CaseKey, Share, was_right_before
 from rejoinder.model import Condition, Hint, Result, Spoilt, TurnResult
 from rejoinder.model.figures import Rate, Transitions
 from rejoinder.model.results import NOT_AUDITED, answered_back, is_in_error
-from rejoinder.model.runs import ConditionRate, HintRecovery, SpoiltCounts
+from rejoinder.model.runs import ConditionRate, HintRecovery, Rates, SpoiltCounts
 from rejoinder.model.trials import NO_TRIALS, TrialCounts
 from rejoinder.stats import rate_of
 
@@ -44,16 +44,17 @@ class ConversationCounts:
         self._hints.close(trials)
         self._tasks.close()
 
-    def figures(self, *, pooled: bool) -> dict[str, Any]:
-        """The fields that `Summary` and `TargetSummary` share; those of several targets at once are none."""
+    def figures(self, rates: Rates | None, *, pooled: bool) -> dict[str, Any]:
+        """The fields that `Summary` and `TargetSummary` share; those of several targets at once are none. `rates`: of
+        what was not spoilt."""
         if pooled:
-            return {"spoilt": self.users.spoilt()}
+            return {"spoilt": self.users.spoilt(rates)}
         return {
             "by_hint": self._hints.rows(),
             "transitions": self._doubts.transitions(),
             "caves": self._doubts.caves(),
             "by_condition": self._tasks.rows(),
-            "spoilt": self.users.spoilt(),
+            "spoilt": self.users.spoilt(rates),
         }
 
 
@@ -282,9 +283,13 @@ class Users:
         self._not_audited += other._not_audited
         self.unmeasured += other.unmeasured
 
-    def spoilt(self) -> SpoiltCounts | None:
-        """None without any such conversation."""
+    def spoilt(self, rates: Rates | None) -> SpoiltCounts | None:
+        """None without any such conversation. `rates`: of what was not spoilt."""
         if not self._of:
             return None
+        spoilt, bounds = self._kinds.total(), None
+        if rates is not None and spoilt:
+            passed, of = rates.eventual.passed, rates.eventual.of + spoilt
+            bounds = passed / of, (passed + spoilt) / of
         kinds = dict(sorted(self._kinds.items()))
-        return SpoiltCounts(self._kinds.total(), self._of, kinds, self._not_audited, self.unmeasured)
+        return SpoiltCounts(spoilt, self._of, kinds, self._not_audited, self.unmeasured, bounds)

@@ -39,6 +39,7 @@ from rejoinder.model.runs import (
     Metric,
     NoRate,
     QuarantinedCase,
+    Rates,
     RunStatus,
     SpoiltCounts,
     TargetSummary,
@@ -452,8 +453,9 @@ class _Tally(_Counts):
         pooled = _pooled(self._asked)
         only = next(iter(targets.values())) if len(targets) == 1 and not _is_of_several(pooled) else None
         follow_ups = [tally.follow_ups for tally in self._targets.values()]
+        figures = self.figures(pooled)
         return Summary(
-            **self.figures(pooled),
+            **figures,
             total=run.planned,
             unfinished=unfinished,
             apart=self._apart,
@@ -468,7 +470,7 @@ class _Tally(_Counts):
             transitions=None if only is None else only.transitions,
             caves=None if only is None else only.caves,
             by_condition={} if only is None else only.by_condition,
-            spoilt=self._spoilt_counts(),
+            spoilt=self._spoilt_counts(figures["rates"]),
             faults=FaultCounts(*self._cases.faults) if self._cases.faults[0] else None,
             by_case=self._cases.verdicts,
             quarantined=tuple(self._cases.quarantined),
@@ -495,11 +497,11 @@ class _Tally(_Counts):
             limits=run.limits,
         )
 
-    def _spoilt_counts(self) -> SpoiltCounts | None:
+    def _spoilt_counts(self, rates: Rates | None) -> SpoiltCounts | None:
         users = Users()
         for tally in self._targets.values():
             users.include(tally.conversations.users)
-        return users.spoilt()
+        return users.spoilt(rates)
 
 
 class _Asked(NamedTuple):
@@ -591,9 +593,10 @@ class _TargetTally(_Counts):
 
         seconds = round(percentile(self._seconds, 0.5), 6) if self._seconds else None
         several = _is_of_several(pooled)
+        figures = self.figures(pooled)
         return TargetSummary(
-            **self.figures(pooled),
-            **self.conversations.figures(pooled=several),
+            **figures,
+            **self.conversations.figures(figures["rates"], pooled=several),
             total=self.statuses.total(),
             duration_s=seconds,
             recovery=() if several else tuple(self.follow_ups.rows()),

@@ -297,6 +297,10 @@ class SpoiltCounts(Struct, frozen=True):
     """Those in which no judge has looked for lapses of role; leaks are looked for in all of them."""
     cases: Count = 0
     """Cases of which every conversation is spoilt: nothing was measured."""
+    bounds: Interval | None = None
+    """The pass rate if all spoilt conversations had failed, and if all had passed: users spoil long conversations,
+    which fail more often than others, so leaving them out may flatter. None where there is no rate, or nothing is
+    spoilt."""
 
 
 class FaultCounts(Struct, frozen=True):

@@ -40,6 +40,7 @@ from rejoinder.report.styled import (
 from rejoinder.report.summary import (
     JUDGED_ITSELF,
     MOST_QUARANTINED,
+    bounds_words,
     budget_words,
     cache_notes,
     condition_rates,
@@ -482,4 +483,6 @@ def _rate(run: Run, form: Form) -> Line:
         return EMPTY
     rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
     only = f" of the {summary.finished:,} that failed before" if run.run.reported.failed_from is not None else ""
-    return line((rate, "name"), (f" ({interval(rates.eventual.interval)}){only}", "quiet"))
+    bounds = bounds_words(summary.spoilt)
+    shown = f" ({interval(rates.eventual.interval)}){only}{bounds and f', {bounds}'}"
+    return line((rate, "name"), (shown, "quiet"))

@@ -18,7 +18,7 @@ from rejoinder.model import CaseStatus, Summary, TargetSummary
 from rejoinder.report.found import groups_of
 from rejoinder.report.inert import one_line, shorten
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
-from rejoinder.report.summary import spoilt_numbers
+from rejoinder.report.summary import bounds_words, spoilt_numbers
 from rejoinder.report.transcript import reasons_of, write_transcript
 
 SUMMARY_LIMIT = 1024 * 1024
@@ -143,7 +143,8 @@ def _result(summary: Summary) -> str:
     parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
     parts += [f"{summary.apart:,} in quarantine"] if summary.apart else []
     parts += [f"spoilt {spoilt_numbers(summary.spoilt)}"] if summary.spoilt and summary.spoilt.conversations else []
-    return ", ".join(parts)
+    bounds = bounds_words(summary.spoilt)
+    return f"{', '.join(parts)}{bounds and f'; {bounds}'}"
 
 
 def _groups(what: str, groups: dict[str, TargetSummary], summary: Summary) -> str:

@@ -123,6 +123,15 @@ def spoilt_numbers(spoilt: SpoiltCounts) -> str:
     return f"{spoilt.conversations:,} of {spoilt.of:,} ({kinds}), counted apart"
 
 
+def bounds_words(spoilt: SpoiltCounts | None) -> str:
+    """`60 to 70% if the 2 spoilt failed or passed`: what stands beside a rate that leaves them out. Empty where
+    there is no rate."""
+    if spoilt is None or spoilt.bounds is None or spoilt.bounds == (0, 1):
+        return ""
+    low, high = spoilt.bounds
+    return f"{100 * low:.0f} to {100 * high:.0f}% if the {spoilt.conversations:,} spoilt failed or passed"
+
+
 def fault_words(summary: Summary) -> Iterator[str]:
     """What became of the failures of tools that were wanted. One that never landed makes a pass mean less."""
     faults = summary.faults
@@ -174,7 +183,8 @@ def _rates(run: Receipt, summary: Summary) -> Iterator[str]:
         if words is not None:
             yield _line("pass rate", words)
         return
-    yield _line("pass rate", f"{bar(summary)} {_rate(rates.eventual)}{'' if words is None else f'; {words}'}")
+    beside = "".join(f"; {one}" for one in (words, bounds_words(summary.spoilt)) if one)
+    yield _line("pass rate", f"{bar(summary)} {_rate(rates.eventual)}{beside}")
     if summary.recovery:
         gain = rates.gain
         yield _line(

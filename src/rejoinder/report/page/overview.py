@@ -25,6 +25,7 @@ from rejoinder.report.runs import Run
 from rejoinder.report.summary import (
     JUDGED_ITSELF,
     MOST_QUARANTINED,
+    bounds_words,
     budget_words,
     cache_notes,
     condition_rates,
@@ -130,6 +131,8 @@ def _sentences(run: Run, rate: Rate | None) -> Iterator[Child]:
         yield f"With 95 % confidence the rate is between {_ends(rate)}."
         if rate.cases != rate.of:
             yield f"They are trials of {count(rate.cases, 'case')}, which the interval takes into account."
+        if bounds := bounds_words(summary.spoilt):
+            yield f"It would be {bounds}."
     else:
         yield from _no_rate(run)
     if failed_from := run.run.reported.failed_from:
