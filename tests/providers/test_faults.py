@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import ssl
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,8 +15,9 @@ from typing import Any
 import pytest
 import trustme
 
+from rejoinder.engine.targets import TargetState
 from rejoinder.errors import UsageError
-from rejoinder.providers import http_client
+from rejoinder.providers import ProviderError, http_client
 from rejoinder.testing import Answer, FakeServer, Fault, Received
 from tests.kit import Project, Raw, journal_of, run, run_folders, run_process, spec
 
@@ -683,13 +686,42 @@ def test_the_command_wins_over_the_target(project: Project) -> None:
         assert len(server.requests) == 2
 
 
-def test_too_many_requests_are_no_failures(project: Project) -> None:
+def test_too_many_requests_are_no_failures_of_a_target_that_answers(project: Project) -> None:
     """It is our pace that is wrong, so it is tried more often than what fails."""
-    with FakeServer(faults=[status(429)] * 8) as server:
-        result = run_one(project, openai(server), code=0)
-        assert result["status"] == "passed"
-        assert len(server.requests) == 9
-    assert attempts(project) == [9]
+    with FakeServer(faults=[None, *[status(429)] * 8]) as server:
+        document = run(project, suite_of(openai(server), 2), "-w", "1", code=0)
+        assert counts(document) == {"passed": 2}
+        assert len(server.requests) == 10
+    assert attempts(project) == [1, 9]
+
+
+@pytest.mark.parametrize("retry_after", [None, 0.01])
+@pytest.mark.parametrize("workers", ["1", "10"])
+def test_a_target_that_refuses_everything_is_given_up_after_max_retries(
+    workers: str, retry_after: float | None, project: Project
+) -> None:
+    with FakeServer(status(429, **({} if retry_after is None else {"retry_after": retry_after}))) as server:
+        suite = suite_of({**openai(server), "retry_max_delay_ms": 20}, 30)
+        project.write("evals.yaml", suite)
+        ended = project.invoke("run", "evals.yaml", "--workers", workers, "--format", "json")
+        assert ended.exit_code == 3
+        assert len(server.requests) <= int(workers) + 3
+        assert ended.stderr.count("answers 429 (too many requests); next try in 0 s, giving up after 3 retries") == 1
+    document = json.loads(ended.stdout)
+    [given_up] = document["run"]["given_up"]
+    assert "it has refused every request of this run" in given_up["message"]
+    [limits] = document["run"]["limits"]
+    assert limits["refused"] == len(server.requests)
+
+
+def test_refusals_beside_calls_in_progress_do_not_count() -> None:
+    """A slow model lets one call through and refuses the others meanwhile."""
+    state, refusal = TargetState(), ProviderError("no", type="x", status=429, retryable=True, pressure="rate")
+    state.sends()
+    assert [state.has_failed(refusal, time.perf_counter()).rounds for _ in range(5)] == [0] * 5
+    state.comes_back()
+    assert [state.has_failed(refusal, time.perf_counter()).rounds for _ in range(2)] == [1, 2]
+    assert state.has_failed(refusal, time.perf_counter() - 60).rounds == 2  # it went out with the first
 
 
 @camel_or_snake

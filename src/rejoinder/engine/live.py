@@ -22,7 +22,7 @@ from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal import Asked, Journal, Told
 from rejoinder.engine.kept import Kept
 from rejoinder.engine.plan import file_of
-from rejoinder.engine.retries import Decision, Retries, Tries, decide_retry
+from rejoinder.engine.retries import Decision, Refusals, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
 from rejoinder.errors import RejoinderError, ShutDown
@@ -120,13 +120,14 @@ class Live:
                 reply = await self._ask(opened, request)
             except ProviderError as error:
                 tries.end(started)
+                refusals = opened.state.has_failed(error, started)
                 self._settle(paid, None if error.type in _UNCERTAIN or _is_charged(error) else NOTHING)
-                decision = decide_retry(error, opened.retries, tries, opened.state.refused_for(error))
+                decision = decide_retry(error, opened.retries, tries, refusals)
                 if error.type not in _UNCERTAIN:
                     final = decision.retry_in_s is None
                     self._journal.failed(call.key, charged=_is_charged(error), final=final)
-                if limiter is not None:
-                    _inform(limiter, ticket, error, decision, opened.retries)
+                _inform(limiter, ticket, error, decision, opened.retries)
+                self._tell_of_refusals(opened, error, decision, refusals)
                 if decision.retry_in_s is None:
                     return await self._told(self._final(error, decision, opened, call.key, tries))
                 tries.count(error)
@@ -145,19 +146,33 @@ class Live:
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
             opened.state.has_answered(reply)
-            usage = reply.usage.possible()
-            reply = reply if usage is reply.usage else structs.replace(reply, usage=usage)
-            reply = tries.noted(opened.priced(reply), seconds)
+            reply = tries.noted(opened.priced(_with_possible_usage(reply)), seconds)
             self._settle(paid, None if reply.usage.approximate else amount_of(reply))
             return await self._told(Told(call.key, reply, attempts=tries.made))
 
+    def _tell_of_refusals(
+        self, opened: OpenTarget, error: ProviderError, decision: Decision, refusals: Refusals
+    ) -> None:
+        """Say once that a target lets nothing through: until the next try nothing moves on the screen."""
+        if refusals.rounds < 2 or decision.retry_in_s is None or not opened.state.is_told_first():
+            return
+        limiter = opened.provider.limiter
+        next_in_s = 0.0 if limiter is None else limiter.next_in_s
+        self._targets.exchange.tell(
+            f"{opened.target.name} answers {error.status or 429} (too many requests); next try in {next_in_s:.0f} s,"
+            f" {refusals.giving_up(opened.retries)}"
+        )
+
     async def _ask(self, opened: OpenTarget, request: Request) -> Reply:
+        opened.state.sends()
         try:
             reply = await ask_within(opened.timeout_s, opened.provider, request)
         except ProviderError as error:
             if opened.keeper is not None and error.pressure is None and not was_turned_away(error.type, error.status):
                 error.retryable = False  # it may have heard us
             raise
+        finally:
+            opened.state.comes_back()
         self.kept.answered(request, reply)
         return reply
 
@@ -273,12 +288,19 @@ class Live:
         return told
 
 
-def _inform(limiter: Limiter, ticket: int, error: ProviderError, decision: Decision, retries: Retries) -> None:
+def _inform(limiter: Limiter | None, ticket: int, error: ProviderError, decision: Decision, retries: Retries) -> None:
+    if limiter is None:
+        return
     if error.pressure is not None and decision.slows_down:
         back_off = (retries.first_delay_s, retries.longest_delay_s)
         limiter.refused(ticket, error.pressure, error.retry_after_s, back_off)
     else:
-        limiter.leave()
+        limiter.leave(refused=error.pressure is not None)
+
+
+def _with_possible_usage(reply: Reply) -> Reply:
+    usage = reply.usage.possible()
+    return reply if usage is reply.usage else structs.replace(reply, usage=usage)
 
 
 def _is_charged(error: ProviderError) -> bool:

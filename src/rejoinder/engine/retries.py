@@ -104,15 +104,40 @@ class Decision(Struct, frozen=True, kw_only=True):
     """Should other calls wait as this one was told to?"""
 
 
-def decide_retry(error: ProviderError, retries: Retries, tries: Tries, refused_s: float) -> Decision:
-    """`refused_s`: for how long the target has refused every call."""
+class Refusals(Struct, frozen=True):
+    """For how long a target has answered nothing but 429, and in how many rounds of calls."""
+
+    seconds: float = 0.0
+    rounds: int = 0
+    has_answered: bool = False
+    """True if the target has answered a call in this run: then its limit is used up, and will be renewed."""
+
+    def giving_up(self, retries: Retries) -> str:
+        """When rejoinder gives up, for a message."""
+        if self.counts(retries):
+            return f"giving up after {retries.most} retries"
+        return f"giving up at {time.strftime('%H:%M', time.localtime(time.time() + LONGEST_WAIT_S - self.seconds))}"
+
+    def counts(self, retries: Retries) -> bool:
+        """True if refusals count towards `max_retries`."""
+        return not self.has_answered or retries.most_together is not None
+
+
+NO_REFUSALS = Refusals()
+
+
+def decide_retry(error: ProviderError, retries: Retries, tries: Tries, refusals: Refusals) -> Decision:
+    """`refusals`: what the target has answered lately."""
     refused = error.pressure is not None
     if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
         minutes = f"{error.retry_after_s / 60:.0f}"
         because = f"; the provider asks for a wait of {minutes} minutes, longer than rejoinder waits"
         return Decision(ends_target=True, because=because, slows_down=False)
-    if refused and refused_s > LONGEST_WAIT_S:
-        return Decision(ends_target=True, because=f"; no request was accepted for {LONGEST_WAIT_S / 60:.0f} minutes")
+    if refused and refusals.seconds > LONGEST_WAIT_S:
+        because = f"; no request was accepted for {LONGEST_WAIT_S / 60:.0f} minutes"
+        return Decision(ends_target=True, because=because, slows_down=False)
+    if refused and refusals.rounds > retries.most and not refusals.has_answered and retries.most_together is None:
+        return Decision(ends_target=True, because="; it has refused every request of this run", slows_down=False)
     tried, most = (tries.refusals, retries.most_refusals) if refused else (tries.failures, retries.most)
     together = retries.most_together is None or tries.made <= retries.most_together
     if not (error.retryable and tried < most and together):

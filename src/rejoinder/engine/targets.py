@@ -17,7 +17,7 @@ from msgspec import structs
 
 from rejoinder.engine.budget import Amount
 from rejoinder.engine.options import RunOptions
-from rejoinder.engine.retries import read_retries
+from rejoinder.engine.retries import NO_REFUSALS, Refusals, read_retries
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.target_identity import identity_of
 from rejoinder.errors import RejoinderError, UsageError
@@ -48,19 +48,41 @@ class TargetState:
         self.answered = False
         self.reported: str | None = None
         """The model that the last reply names."""
-        self._refused_since: float | None = None
         self.ended: Failure | None = None
         """Why no further call is made: every one would fail in the same way."""
+        self._under_way = 0
+        self._refused_since: float | None = None
+        self._refused_at = -inf
+        self._rounds = 0
+        self._has_told = False
 
-    def refused_for(self, error: ProviderError) -> float:
-        """The seconds since when every call was refused because of too many calls, this one included."""
+    def sends(self) -> None:
+        self._under_way += 1
+
+    def comes_back(self) -> None:
+        self._under_way -= 1
+
+    def has_failed(self, error: ProviderError, began: float) -> Refusals:
+        """Count a failed attempt that began at this time, and return for how long, and in how many rounds, nothing but
+        refusals came. Attempts that were refused together are one round; while another call is under way, nothing is
+        known yet."""
         if error.pressure is None:
-            return 0.0
-        self._refused_since = self._refused_since or time.monotonic()
-        return time.monotonic() - self._refused_since
+            self._rounds = 0
+            return NO_REFUSALS
+        now = time.perf_counter()
+        self._refused_since = self._refused_since or now
+        if error.pressure == "rate" and not self._under_way and began >= self._refused_at:
+            self._refused_at = now
+            self._rounds += 1
+        return Refusals(now - self._refused_since, self._rounds, has_answered=self.answered)
 
     def has_answered(self, reply: Reply) -> None:
-        self.answered, self._refused_since, self.reported = True, None, reply.model
+        self.answered, self._refused_since, self.reported, self._rounds = True, None, reply.model, 0
+
+    def is_told_first(self) -> bool:
+        """True once: people are told a single time that the target refuses everything."""
+        told, self._has_told = self._has_told, True
+        return not told
 
 
 class OpenTarget:

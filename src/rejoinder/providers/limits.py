@@ -74,9 +74,11 @@ class Limiter:
         """A request goes out now. What comes back is handed in with the headers of its answer."""
         return self._allowances.sending(self._clock())
 
-    def leave(self, *, tokens: int | None = None) -> None:
-        """A call was answered; `tokens` is what it used, None when it was not accepted but not refused either."""
+    def leave(self, *, tokens: int | None = None, refused: bool = False) -> None:
+        """A call came back; `tokens` is what it used, None when it was not accepted. `refused`: nobody goes on, so
+        nothing is learned from the refusal."""
         self._pace.in_flight -= 1
+        self._refused += refused
         if tokens is not None:
             self._allowances.use_tokens(tokens)
             if self._is_anyone_waiting():  # a limit that is not used up proves nothing
@@ -99,6 +101,12 @@ class Limiter:
         """
         has_rate = self._pace.rate is not None
         self._allowances.read(headers, sent, self._clock(), failed=failed, has_rate=has_rate)
+
+    @property
+    def next_in_s(self) -> float:
+        """Seconds until the next call may be made, as far as that is known."""
+        delay = self._delay(self._clock())
+        return 0.0 if delay == float("inf") else delay
 
     def left(self) -> dict[str, tuple[float, float]]:
         """What the provider last said is left of each kind, and in how many seconds it is renewed."""
