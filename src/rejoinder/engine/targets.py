@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -323,26 +323,10 @@ class OpenTargets:
         except RejoinderError as error:
             error.message = Mask(self.collect_secrets([suite])).hide_text(error.message)
             raise
+        opened = OpenTarget(target, ready, suite, provider, self._options)
         if not self._options.trust.trust_env:
-            self._refuse_foreign_way(suite, target, ready, provider)
-        return OpenTarget(target, ready, suite, provider, self._options)
-
-    def _refuse_foreign_way(self, suite: Suite, target: Target, ready: Target, provider: Provider) -> None:
-        """Raises UsageError where a `.env` file says where a key from elsewhere goes."""
-        if not info_of(target.provider).over_http and not isinstance(provider, RunsProgram):
-            return
-        environment = self.environment_of(suite)
-        if not environment.files:
-            return
-        from rejoinder.engine import env_trust
-
-        secrets = {**self.secrets, **suite.secrets}
-        if info_of(target.provider).over_http:
-            env_trust.refuse_foreign_address(target, ready, provider, environment, secrets)
-        elif isinstance(provider, RunsProgram):
-            settings = target.settings, ready.settings
-            what = f"target `{target.name}`"
-            env_trust.refuse_foreign_program(what, settings, provider.handed, environment, secrets)
+            _refuse_foreign_way(opened, self.environment_of, {**self.secrets, **suite.secrets})
+        return opened
 
     def _fill_in(self, target: Target, environment: Mapping[str, str]) -> Target:
         """The target with its variables filled in, and the longest reply of the command where it sets none."""
@@ -372,6 +356,24 @@ class OpenTargets:
             start, root = Path(suite.path).parent, Path(suite.root)
             self._environments[suite.path] = read_environment(start, root, Path.cwd())
         return self._environments[suite.path]
+
+
+def _refuse_foreign_way(
+    opened: OpenTarget, environment_of: Callable[[Suite], Environment], secrets: Mapping[str, str]
+) -> None:
+    """Raises UsageError where a `.env` file says where a key from elsewhere goes."""
+    target, ready, provider = opened.target, opened.ready, opened.provider
+    runs_program = isinstance(provider, RunsProgram)
+    environment = environment_of(opened.suite) if opened.info.over_http or runs_program else None
+    if environment is None or not environment.files:
+        return
+    from rejoinder.engine import env_trust
+
+    if isinstance(provider, RunsProgram):
+        what, settings = f"target `{target.name}`", (target.settings, ready.settings)
+        env_trust.refuse_foreign_program(what, settings, provider.handed, environment, secrets)
+    else:
+        env_trust.refuse_foreign_address(target, ready, provider, environment, secrets)
 
 
 def known_secrets(suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target]]) -> dict[str, str]:
