@@ -181,6 +181,7 @@ WARNINGS = {
     "no-user-message": "A conversation has no user message.",
     "no-assistant-message": "The expected messages have no assistant message.",
     "env-syntax": "A line of a .env file cannot be read.",
+    "env-loads-code": "A .env file sets a variable that can make programs load code.",
     "no-visible-content": "A conversation has only guidelines.",
 }
 

@@ -1,7 +1,7 @@
 """`.env` files: `NAME=value` lines with `export`, quotes and comments as shells have them.
 
 A line that is anything else sets nothing, and its number is reported. The line itself is never shown: it may hold a
-secret.
+secret. Variables that would make programs load code are passed over as well, and named.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
+from rejoinder.project.code_variables import loads_code
 from rejoinder.project.environment import own_environment
 from rejoinder.project.files import FileFault, read_text
 from rejoinder.project.folders import env_folders
@@ -19,6 +21,7 @@ from rejoinder.project.folders import env_folders
 _LINE = r"""[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*
         (?: (?: '([^']*)' | "((?:[^"\\]|\\.)*)" ) [ \t]*(?:\#.*)? | (?!['"])([^\n]*?)[ \t]*(?:(?<=[ \t])\#.*)? )$"""
 _EMPTY = r"[ \t]*(?:\#.*)?$"
+_REFUSED = "`{}` can make programs load code, so it is not taken from a .env file; set it in the environment itself"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -26,6 +29,7 @@ class EnvFault(Struct, frozen=True):
     line: int | None
     """None where the whole file cannot be read."""
     message: str
+    code: Literal["env-syntax", "env-loads-code"] = "env-syntax"
 
 
 class EnvFile(Struct, frozen=True):
@@ -42,8 +46,10 @@ def parse_env(text: str) -> EnvFile:
     while start < len(text):
         match = line.match(text, start)
         end = match.end() if match else text.index("\n", start)
-        if match:
-            found.values[match[1]] = _value(match)
+        if match and loads_code(match[1], value := _value(match)):
+            found.faults.append(EnvFault(number, _REFUSED.format(match[1]), "env-loads-code"))
+        elif match:
+            found.values[match[1]] = value
         elif not empty.match(text, start):
             found.faults.append(EnvFault(number, _explain(text[start:end])))
         number += text.count("\n", start, end) + 1

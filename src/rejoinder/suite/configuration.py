@@ -115,7 +115,7 @@ def _env_problems(files: list[tuple[Path, EnvFile]], working: Path) -> Iterator[
         for fault in file.faults:
             place: dict[str, Any] = {} if fault.line is None else {"line": fault.line, "source": ""}
             name = display_path(path, working)
-            yield Problem(code="env-syntax", message=fault.message, file=name, severity="warning", **place)
+            yield Problem(code=fault.code, message=fault.message, file=name, severity="warning", **place)
 
 
 def read_prices(config: Mapping[str, Any]) -> dict[str, Price]:
