@@ -46,10 +46,12 @@ def parse_env(text: str) -> EnvFile:
     while start < len(text):
         match = line.match(text, start)
         end = match.end() if match else text.index("\n", start)
-        if match and loads_code(match[1], value := _value(match)):
-            found.faults.append(EnvFault(number, _REFUSED.format(match[1]), "env-loads-code"))
-        elif match:
-            found.values[match[1]] = value
+        if match:
+            name, value = match[1], _value(match)
+            if loads_code(name, value):
+                found.faults.append(EnvFault(number, _REFUSED.format(name), "env-loads-code"))
+            else:
+                found.values[name] = value
         elif not empty.match(text, start):
             found.faults.append(EnvFault(number, _explain(text[start:end])))
         number += text.count("\n", start, end) + 1
