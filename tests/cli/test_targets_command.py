@@ -50,10 +50,6 @@ NOT_READY: dict[str, tuple[Raw, tuple[str, ...]]] = {
         ("needs an `endpoint`", "AZURE_OPENAI_ENDPOINT"),
     ),
     "no-module": ({"provider": "python", "call": "lab_nowhere:f"}, ("there is no module", "lab_nowhere")),
-    "no-placeholder": (
-        {"provider": "http", "url": "http://127.0.0.1:9/{{ promt }}"},
-        ("unknown `{{ promt }}`", "did you mean `prompt`?"),
-    ),
     "no-such-setting": (
         {"provider": "anthropic", "model": "m", "api_key": KEY, "seed": 1},
         ("`seed`", "does not take"),

@@ -552,6 +552,31 @@ def test_a_user_ends_with_its_word_and_not_with_others(words: str, ends: bool) -
     assert ends_with_word(words, "DONE") == ends
 
 
+STOPS = ("###STOP###", "[END]", "<stop>", '"bye"', "DONE", "...", "That is all.", "\U0001f6d1")
+
+
+@pytest.mark.parametrize("word", STOPS)
+def test_a_user_may_end_with_any_text(word: str, project: Project) -> None:
+    for said in (word, f"Thanks. {word}", f"Thanks.\n{word}\n"):
+        user = {"target": "buyer", "goal": "Buy a kettle.", "opening": "Hello.", "stop": word, "max_turns": 5}
+        content = {
+            "targets": [
+                scripted("bot", "a", "b", "c", "d", "e"),
+                scripted("buyer", "A kettle!", said, "More?", "More?"),
+            ],
+            "target": "bot",
+            "evals": [{"id": "one", "user": user, "checks": [{"match": "*"}]}],
+        }
+        [result] = run(project, content, code=0)["results"]
+        assert (result["user"]["stopped_by"], len(result["turns"])) == ("word", 2)
+
+
+@pytest.mark.parametrize("word", STOPS)
+def test_a_text_that_ends_otherwise_does_not_end_the_user(word: str) -> None:
+    assert not ends_with_word(f"I will say {word} later, I think", word)
+    assert not ends_with_word("What else!", word)
+
+
 @pytest.mark.parametrize(
     ("passed", "failed", "spoilt", "wanted"),
     [(2, 0, 1, "passed"), (1, 0, 2, "spoilt"), (1, 1, 1, "spoilt"), (0, 2, 1, "failed"), (0, 0, 3, "spoilt")],

@@ -127,9 +127,17 @@ def _simulate(talk: Talk, user: User, told: _Told) -> Part[Reply | Failure | Sto
 
 
 def ends_with_word(text: str, word: str) -> bool:
-    """Does a text end with a word, whatever marks come after it? Within other words, or before them, it is none."""
-    start = text.rstrip(_MARKS).removesuffix(word)
-    return len(start) < len(text.rstrip(_MARKS)) and not start[-1:].isalnum()
+    """Whether a text ends with a word, whatever marks come after it. Within other words, or before them, it does not
+    count. Marks at the end of the word itself may be there or not."""
+    word = word.strip()
+    forms = (text.rstrip(), word), (text.rstrip(_MARKS), word.rstrip(_MARKS))
+    return any(_ends_apart(said, wanted) for said, wanted in forms)
+
+
+def _ends_apart(text: str, word: str) -> bool:
+    before = text[: len(text) - len(word)]
+    is_part = before[-1:].isalnum() and word[:1].isalnum()
+    return bool(word) and text.endswith(word) and not is_part
 
 
 _MARKS = " \t\r\n.,;:!?*_`'\"()[]{}#<>-"

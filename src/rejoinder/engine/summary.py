@@ -212,7 +212,7 @@ class _Spending:
 
 
 class _Metrics:
-    """The scores of metrics by case, from first replies."""
+    """The scores of metrics by case: of first replies, in a plan those of each of its turns, and of the whole."""
 
     def __init__(self) -> None:
         self._open: dict[int, dict[str, list[float | None]]] = {}
@@ -226,7 +226,8 @@ class _Metrics:
     def add(self, result: Result, case: int) -> None:
         if result.status == "error" and not any(turn.checks for turn in result.turns):
             self._silent[case] += 1
-        for name, check in _first_checks(result, lambda check: check.metric):
+        whole = ((check.metric, check) for check in result.conversation_checks if check.metric is not None)
+        for name, check in (*_first_checks(result, lambda check: check.metric), *whole):
             self._metrics.setdefault(name, _MetricTally())
             self._open.setdefault(case, {}).setdefault(name, []).append(check.score)
 
@@ -310,14 +311,14 @@ def _judge_key(check: CheckResult) -> _JudgeKey | None:
 
 
 def _first_checks(result: Result, key_of: Callable[[CheckResult], _Key | None]) -> Iterator[tuple[_Key, CheckResult]]:
-    """The checks that have a key, those of each key from the turn in which it first appears. What follows a follow-up
-    is a selection."""
-    earlier: set[_Key] = set()
+    """The checks that have a key, those of each key from the turn in which it first appears, anew in each planned turn.
+    What follows a follow-up is a selection."""
+    earlier: set[tuple[int | None, _Key]] = set()
     for turn in result.turns:
         keyed = [(key, check) for check in _every_check(turn.checks) if (key := key_of(check)) is not None]
         if keyed:
-            yield from [(key, check) for key, check in keyed if key not in earlier]
-            earlier.update([key for key, _ in keyed])
+            yield from [(key, check) for key, check in keyed if (turn.step, key) not in earlier]
+            earlier.update([(turn.step, key) for key, _ in keyed])
 
 
 def _every_check(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
