@@ -36,7 +36,7 @@ from rejoinder.testing import Answer, FakeServer
 from tests.kit import ROOT
 from tests.labs.tracker_lab import TOKEN, tracker
 
-RUN = "20261115-093000-5eed"
+RUN = "20261115-093000-a1b25eed"
 """What every run is called on a page."""
 _BLOCK = re.compile(
     r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|issue tracker|install|terminal"
@@ -211,7 +211,7 @@ def _entries(found: dict[str, str]) -> str:
 
 def _steady(output: str) -> str:
     """Output without what differs from run to run: names of runs and times."""
-    output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", RUN, output)
+    output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{8}\b", RUN, output)
     output = re.sub(r"\b\d\.\d\d s\b", "0.01 s", output)
     output = re.sub(r" {2,}(?:\d+ ms|[\d.]+ s)$", "   10 ms", output, flags=re.MULTILINE)  # a column of times
     output = re.sub(r" {2,}reply$", "   reply", output, flags=re.MULTILINE)

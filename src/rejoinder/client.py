@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.errors import RejoinderError
-from rejoinder.model.runs import RunStatus, is_part_of_id, too_short
+from rejoinder.model.runs import RunStatus, is_part_of_id, is_run_id, too_short
 
 Status: TypeAlias = RunStatus | Literal["queued", "cancelled", "refused", "damaged"]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -39,7 +39,6 @@ LARGEST_EVENT = 1 << 24
 POLL_S = 0.5
 MOST_LISTED = 500
 """Runs among which one is found by a part of its id."""
-_WHOLE_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 _LAST = re.compile(r"last(?:~([0-9]{1,6}))?")
 
 
@@ -229,7 +228,7 @@ class Server:
     def find(self, name: str) -> str:
         """The id of a run by what commands call it: `last`, `last~1` for the one before and so on, the beginning or end
         of an id, or the id. The last run is the one that was queued or started last, whether it has begun or not."""
-        if _WHOLE_ID.fullmatch(name):
+        if is_run_id(name):
             return name
         listed = self._ask("GET", f"/runs?limit={MOST_LISTED}", _RunList)
         runs = {run.id for run in listed.runs if run.grade_of is None}

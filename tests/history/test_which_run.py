@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rejoinder
-from rejoinder.engine.folder import reserve_run_id
+from rejoinder.engine.folder import new_run_id, reserve_run_id
+from rejoinder.model.runs import is_run_id
 from tests.kit import Project, Raw, case, refused, run, run_folders, scripted
 
 
@@ -159,3 +162,27 @@ def test_a_baseline_has_its_name_before_a_run(project: Project) -> None:
     assert found["against"] == good
     assert project.run_json("compare", "beef", bad, code=None)["a"] == good
     assert rejoinder.compare("beef", bad).a.run == good
+
+
+def test_ids_are_of_a_time_and_eight_digits(project: Project) -> None:
+    ids = [run(project, suite("yes"))["run"]["id"] for _ in range(3)]
+    assert all(re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}", one) for one in ids)
+    assert ids == sorted(ids), "later runs come later, also within a second"
+
+
+def test_many_ids_of_one_moment_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that start at the same moment on many machines: sixteen ids a millisecond were too few."""
+    monkeypatch.setattr(time, "time", lambda: 1_794_981_800.25)
+    ids = [new_run_id() for _ in range(100)]
+    assert len(set(ids)) > 97 and all(map(is_run_id, ids))
+
+
+def test_runs_with_ids_of_earlier_versions_are_still_known(project: Project) -> None:
+    old = run_as("20260101-000000-beef", project, "no")
+    new = run(project, suite("yes"))["run"]["id"]
+    assert [row["id"] for row in project.run_json("runs")] == [new, old]
+    for name in ("beef", "20260101", old, "last~1"):
+        assert project.run_json("show", name)["run"]["id"] == old
+    assert project.run_json("compare", code=None)["a"] == old
+    assert project.run_json("resume", old)["run"]["id"] == old
+    assert "intact" in project.run("verify", old)

@@ -174,7 +174,7 @@ def judge_test(form: Form, labels: int = 40) -> Iterable[Line]:
         passport=passport,
         findings=(kind, structs.replace(kind, id="9"), strict) if labels == 40 else (silent,),
         cost=0.0061,
-        run="20261115-093000-5eed",
+        run="20261115-093000-a1b25eed",
         kept="passport .rejoinder/passports/anthropic-claude-haiku-4-5-cf47.json",
         commands=(("rejoinder run tone.yaml --corrected", "rates corrected for the judge's errors"),),
     )
@@ -289,7 +289,7 @@ def ending_repeats(form: Form) -> Iterable[Line]:
 
 
 SHOW = ("rejoinder show --case shipping-1", "the whole conversation")
-RESUME = ("rejoinder resume 20260102-030405-abcd", "the other 2; nothing is asked twice")
+RESUME = ("rejoinder resume 20260102-030405-1234abcd", "the other 2; nothing is asked twice")
 SUPPORT = (SuiteOfRun("support.yaml", "support-bot"),)
 
 
@@ -342,7 +342,7 @@ def ending_dead_target(form: Form) -> Iterable[Line]:
 
 def ending_errors(form: Form) -> Iterable[Line]:
     run = made_run([*(in_error(f"case-{n}", "KeyError: 'answer'") for n in range(7)), result("ok")], suites=SUPPORT)
-    return write_ending(run, (), form, Extras(traceback=".rejoinder/runs/20260102-030405-abcd/run.log"))
+    return write_ending(run, (), form, Extras(traceback=".rejoinder/runs/20260102-030405-1234abcd/run.log"))
 
 
 def ending_interrupted(form: Form) -> Iterable[Line]:
@@ -359,7 +359,7 @@ def of_runs(found: RunComparison, **more: Any) -> RunComparison:
     """With what the receipts of two runs say, and with lists that are read more quickly than those on the disk."""
     a, b = (
         structs.replace(side, run=f"20261115-{run}", suites=("support-bot",), **more)
-        for side, run in ((found.a, "093000-5eed"), (found.b, "171902-b3e0"))
+        for side, run in ((found.a, "093000-a1b25eed"), (found.b, "171902-c4d5b3e0"))
     )
     lists = {name: tuple(getattr(found, name)) for name in ("flips", "only_in_a", "only_in_b", "renamed", "left_out")}
     return structs.replace(found, a=a, b=b, **lists)
@@ -424,15 +424,15 @@ def comparing(found: Callable[[], RunComparison]) -> Callable[[Form], Iterable[L
 def gate(form: Form, *rules: RuleResult, apart: int = 0) -> Iterable[Line]:
     verdicts = {rule.verdict for rule in rules}
     worst = "fail" if "fail" in verdicts else "cannot-tell" if "cannot-tell" in verdicts else "pass"
-    found = GateResult(worst, rules, "20261115-171902-b3e0", "20261115-093000-5eed")
+    found = GateResult(worst, rules, "20261115-171902-c4d5b3e0", "20261115-093000-a1b25eed")
     reason = "the carrier's interface moves"
     away = [
         QuarantinedCase(f"tracking-{n}", "support.yaml", "mini", "2026-12-01", reason, 0, 1, 0, active=True)
         for n in range(apart)
     ]
     commands = (
-        ("rejoinder compare 20261115-093000-5eed 20261115-171902-b3e0", "what changed"),
-        ("rejoinder bless 20261115-171902-b3e0 --name main", "accept it as the new baseline"),
+        ("rejoinder compare 20261115-093000-a1b25eed 20261115-171902-c4d5b3e0", "what changed"),
+        ("rejoinder bless 20261115-171902-c4d5b3e0 --name main", "accept it as the new baseline"),
     )
     return write_gate(found, form, away, commands)
 

@@ -33,7 +33,7 @@ from rejoinder.engine.crash_points import reached
 from rejoinder.errors import RejoinderError, UsageError, decoding_reason, reason_of
 from rejoinder.locks import lock_within
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.runs import is_part_of_id, too_short
+from rejoinder.model.runs import is_part_of_id, is_run_id, too_short
 from rejoinder.run_files import (
     RunDamaged,
     open_file,
@@ -60,7 +60,6 @@ LAST = "last"
 MOST_NAMED = 10
 """Runs that are listed where one has to be chosen."""
 _Content = TypeVar("_Content")
-_RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
 class RunBusy(RejoinderError):
@@ -225,14 +224,11 @@ def keep_out_of_git(folder: Path, note: str) -> None:
 
 
 def new_run_id() -> str:
-    """A name that sorts by time."""
+    """A name that sorts by time, and that no other machine gives to a run: parts of a run that start at once on many
+    machines are merged by their ids."""
     now = time.time()
-    # Milliseconds make names sort by time; the last digit keeps two processes apart.
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03x}{os.urandom(1).hex()[0]}"
-
-
-def is_run_id(name: str) -> bool:
-    return _RUN_ID.fullmatch(name) is not None
+    # Three digits for the part of the second make names sort; five random ones tell processes and machines apart.
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now % 1 * 4096):03x}{os.urandom(3).hex()[:5]}"
 
 
 _reserved: list[str] = []
@@ -268,7 +264,7 @@ def _folders_in(parent: Path) -> list[RunFolder]:
 
 def run_ids(parent: Path) -> list[str]:
     """The names of the run folders in a folder, oldest first."""
-    return [name for name in _subfolders(parent) if _RUN_ID.fullmatch(name)]
+    return [name for name in _subfolders(parent) if is_run_id(name)]
 
 
 def _subfolders(parent: Path) -> list[str]:

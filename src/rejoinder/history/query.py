@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from rejoinder.history.index import History
 from rejoinder.history.trend import trend_of
-from rejoinder.model.history import ENDING, Outcome, Page, RunRow, seconds_of
+from rejoinder.model.history import Outcome, Page, RunRow, seconds_of
+from rejoinder.model.runs import SHORTEST_NAME
 
 Sort: TypeAlias = Literal["created", "success", "cost", "time", "price-performance"]
 
@@ -106,7 +107,7 @@ def find_runs(history: History, query: Query) -> Page:
 
 def _shared(history: History) -> frozenset[str]:
     """Ends of ids by which no run can be named."""
-    uses = Counter(part for row in history.rows for part in {row.id[:ENDING], row.id[-ENDING:]})
+    uses = Counter(part for row in history.rows for part in {row.id[:SHORTEST_NAME], row.id[-SHORTEST_NAME:]})
     return frozenset(part for part, number in uses.items() if number > 1)
 
 

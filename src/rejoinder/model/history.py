@@ -16,8 +16,6 @@ Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
 Tag: TypeAlias = Annotated[str, Meta(pattern=r"^[\w.-]{1,64}\Z")]
 Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=20)]
-ENDING = 4
-"""Characters at the end of an id that are enough to name most runs."""
 LONGEST_NOTE = 10_000
 MOST_TAGS = 100
 

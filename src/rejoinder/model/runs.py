@@ -7,6 +7,7 @@ wrote the file.
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -21,8 +22,17 @@ from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, Count, Interval, N
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
+RUN_ID = "[0-9]{8}-[0-9]{6}-(?:[0-9a-f]{8}|[0-9a-f]{4})"
+"""The pattern of an id: day, time and eight digits; earlier versions gave four."""
 SHORTEST_NAME = 4
-"""Characters of an id that name a run. Fewer are found by accident: every sixteenth id ends in `a`."""
+"""Characters of an id that name a run, and that screens show of it. Fewer are found by accident: every sixteenth id
+ends in `a`."""
+
+_WHOLE_ID = re.compile(RUN_ID)
+
+
+def is_run_id(name: str) -> bool:
+    return _WHOLE_ID.fullmatch(name) is not None
 
 
 def is_part_of_id(name: str, run: str) -> bool:

@@ -13,7 +13,7 @@ from itertools import islice
 from msgspec import Struct
 
 from rejoinder.model import Result, Summary
-from rejoinder.model.runs import BudgetUse
+from rejoinder.model.runs import SHORTEST_NAME, BudgetUse
 from rejoinder.report.course import against, recovery_words, spoilt_of
 from rejoinder.report.deeds import not_allowed
 from rejoinder.report.failure import LONGEST_ID, write_failure
@@ -307,7 +307,7 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
         seconds(summary.duration_s),
         _about(summary) + tokens(summary.total_tokens, whole=not form.symbols),
         *([cost] if cost else []),
-        f"run {receipt.id[-4:] if form.symbols else receipt.id}",
+        f"run {receipt.id[-SHORTEST_NAME:] if form.symbols else receipt.id}",
     ]
     for kept in (parts, [part for place, part in enumerate(parts) if place != 2], [parts[0], parts[-1]]):
         row = (Piece(suites, "name"), *on, Piece(", " + ", ".join(kept), "quiet"))

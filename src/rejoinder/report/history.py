@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rejoinder.model.history import ENDING, Page, RowFigures, RunRow, Trend, seconds_of
+from rejoinder.model.history import Page, RowFigures, RunRow, Trend, seconds_of
+from rejoinder.model.runs import SHORTEST_NAME
 from rejoinder.report.styled import EMPTY, Form, Line, Role, command_rows, line, paragraph, safe
 from rejoinder.report.tables import Column, write_table
 from rejoinder.report.words import count, money, shortened
@@ -91,7 +92,7 @@ def _nothing(page: Page) -> str:
 
 def _name(row: RunRow, page: Page, form: Form) -> Line:
     """The id, whose end is enough where no other run has the same, and the names of the run."""
-    start, end = row.id[:-ENDING], row.id[-ENDING:]
+    start, end = row.id[:-SHORTEST_NAME], row.id[-SHORTEST_NAME:]
     if form.symbols and end not in page.shared:
         start = ""
     last = ["last"] if row.id == page.last else []

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from rejoinder.model.passports import Finding, Passport, PositionBias, Rates, describe_judge
 from rejoinder.model.results import Interval
+from rejoinder.model.runs import SHORTEST_NAME
 from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     EMPTY,
@@ -194,7 +195,7 @@ def _besides(tested: JudgeTest, form: Form) -> Iterator[str]:
     missing = labels.rows - labels.scored
     without = f", {missing:,} of them without a verdict" if missing else ""
     cost = [money(tested.cost)] if tested.cost is not None else []
-    run = f"run {safe(tested.run[-4:] if form.symbols else tested.run)}"
+    run = f"run {safe(tested.run[-SHORTEST_NAME:] if form.symbols else tested.run)}"
     yield ", ".join([f"{safe(labels.file)}: {count(labels.rows, 'row')}{without}", *cost, run])
     if passport.figures.with_errors is not None:
         yield _with_errors(passport.figures.with_errors, missing)

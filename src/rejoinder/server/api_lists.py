@@ -16,10 +16,10 @@ from starlette.responses import Response
 from rejoinder._version import __version__
 from rejoinder.client import Health, project_mark
 from rejoinder.engine.comparing import Wanted, compare_recorded
-from rejoinder.engine.folder import is_run_id
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.figures import MARGIN
+from rejoinder.model.runs import is_run_id
 from rejoinder.project import user_values
 from rejoinder.providers.model_list import known_models
 from rejoinder.providers.settings import model_of

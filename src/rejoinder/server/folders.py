@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.engine.folder import RunFolder, grades_folders, is_run_id, listed_receipt, runs_folder
+from rejoinder.engine.folder import RunFolder, grades_folders, listed_receipt, runs_folder
+from rejoinder.model.runs import is_run_id
 from rejoinder.run_files import open_file
 from rejoinder.server.result_lines import LONGEST, MOST_BYTES, PIECE
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from rejoinder.client import GOING_ON, RunState, Status
-from rejoinder.engine.folder import RunFolder, is_run_id
+from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Summary
+from rejoinder.model.runs import is_run_id
 from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.server.api_routes import Api

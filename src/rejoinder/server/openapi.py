@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from rejoinder._version import __version__
 from rejoinder.client import ErrorAnswer
+from rejoinder.model.runs import RUN_ID
 from rejoinder.server.api_routes import PREFIX, Route, takes_several
 
 _ALWAYS = (401, 403, 413, 421, 500)
@@ -19,7 +20,7 @@ _ON_CHANGES = (400, 408, 415, 422, 429)
 _JSON = "application/json"
 _REFERENCE = "#/components/schemas/{name}"
 _PARAMETERS = {
-    "run": {"type": "string", "pattern": "^[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$"},
+    "run": {"type": "string", "pattern": f"^{RUN_ID}$"},
     "number": {"type": "string", "pattern": "^[0-9]{1,9}$"},
 }
 

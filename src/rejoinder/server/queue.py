@@ -25,10 +25,11 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.engine.folder import RunFolder, grades_folder, is_run_id, keep_out_of_git, new_run_id, runs_folder
+from rejoinder.engine.folder import RunFolder, grades_folder, keep_out_of_git, new_run_id, runs_folder
 from rejoinder.engine.seal import VARIABLE, code_of
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.locks import lock_within
+from rejoinder.model.runs import is_run_id
 from rejoinder.run_files import (
     RunDamaged,
     linked_folder,
