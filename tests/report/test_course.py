@@ -129,11 +129,12 @@ def test_a_turn_says_what_it_is_and_an_ordinary_one_nothing() -> None:
 
 
 def test_one_turn_of_a_plan_is_shown_alone() -> None:
-    assert list(write_conversation(failed_as_a_whole(), turn=2))[1:6] == [
+    assert list(write_conversation(failed_as_a_whole(), turn=2))[1:7] == [
         "  Turn 2: step 2 of 3, party",
         "    Prompt: Four, at eight.",
         "    Response: I am sorry, four is all we have.",
         '    ✅ PASS icontains "four"',
+        '    ❌ FAIL Conversation: never icontains "sorry": turn 2 does',
         "  Overall: ❌ FAIL (after 3 turns)",
     ]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rejoinder.model import CheckResult, Result, Status, TurnResult
 from rejoinder.report.conversation import Signs
-from rejoinder.report.course import against, is_over_time, not_sent
+from rejoinder.report.course import against, broken_at, is_over_time, not_sent
 from rejoinder.report.course_rows import cost_parts, write_course
 from rejoinder.report.deeds import deeds, never_landed
 from rejoinder.report.failure import pieces_of, spans_of
@@ -67,10 +67,13 @@ def _parts(result: Result, signs: Signs, only: int | None) -> Iterator[_Part]:
         yield _Part("quiet", f"Turn {turn.turn}:", "name")
         yield _Part(label="Prompt:")
         yield from repeat(_Part(), turn.prompt.count("\n"))
-        yield from _reply(turn)
+        broken = broken_at(result).get(turn.turn, [])
+        yield from _reply(turn, [one.points for one in broken])
         yield from repeat(_Part("quiet"), len(deeds(turn, diff=only is not None)))
         for check in turn.checks:
             yield from _check(check, signs)
+        for one in broken:
+            yield _Part(label=signs.of(one.rule.state), label_role=_SIGNS[one.rule.state])
     yield from _of_the_whole(result, signs) if only is None else ()
     yield _Part(_SIGNS[result.status], "Overall:", "name")
 
@@ -86,10 +89,12 @@ def _of_the_whole(result: Result, signs: Signs) -> Iterator[_Part]:
             yield from _check(check, signs)
 
 
-def _reply(turn: TurnResult) -> Iterator[_Part]:
+def _reply(turn: TurnResult, broken: list[CheckResult]) -> Iterator[_Part]:
+    """`broken`: what checks of the whole conversation found in it."""
     if turn.response is None:
         return
-    spans = tuple(sorted(spans_of(check for check in turn.checks if not check.passed)))
+    wrong = [*(check for check in turn.checks if not check.passed), *broken]
+    spans = tuple(sorted(spans_of(wrong)))
     start = 0
     for written in turn.response.split("\n"):
         is_last = start + len(written) == len(turn.response)

@@ -9,7 +9,16 @@ from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result, Status
 from rejoinder.model.results import ErrorResult
-from rejoinder.report.course import called, described, is_nested, is_over_time, not_sent, turn_words, what_it_found
+from rejoinder.report.course import (
+    broken_at,
+    called,
+    described,
+    is_nested,
+    is_over_time,
+    not_sent,
+    turn_words,
+    what_it_found,
+)
 from rejoinder.report.deeds import deeds, never_landed
 from rejoinder.report.styled import Form
 from rejoinder.report.summary import describe_spending
@@ -47,6 +56,7 @@ def write_conversation(
     turns are left out."""
     written = f" [{result.id}]" if result.id_written else ""
     yield f"Eval {result.number}{label}: {result.title}{written}"
+    broken = broken_at(result)
     for one in result.turns:
         if turn not in (None, one.turn):
             continue
@@ -58,6 +68,8 @@ def write_conversation(
         yield from (f"{indent}  {deed}" for deed in deeds(one, diff=turn is not None))
         for check in one.checks:
             yield from _check(check, f"{indent}  ", signs)
+        for check in (each.rule for each in broken.get(one.turn, ())):
+            yield f"{indent}  {signs.of(check.state)} Conversation: {called(check)}{what_it_found(check)}"
     yield from _of_the_whole(result, signs) if turn is None else ()
     yield f"  Overall: {_overall(result, signs)}"
     for one in result.turns:

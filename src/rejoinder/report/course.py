@@ -247,10 +247,39 @@ def _decisive(check: CheckResult, result: Result) -> tuple[CheckResult | None, T
         inner = next((one for one in check.children if one.error), inner)
     elif check.kind == "after":
         inner = next((one for one in check.children if one.passed), inner)
+    turn = _turn_looked_at(inner, result)
+    return (None, None) if turn is None else (inner, turn)
+
+
+def _turn_looked_at(inner: CheckResult, result: Result) -> TurnResult | None:
+    """The turn whose reply a check over time looked at, which is recorded by its name: `turn 2`, `step 2`."""
     word, _, number = (inner.name or "").partition(" ")
     turns = _last_of_steps(result.turns) if word == "step" else list(result.turns)
     place = int(number) if number.isascii() and number.isdigit() else 0
-    return (inner, turns[place - 1]) if 0 < place <= len(turns) else (None, None)
+    return turns[place - 1] if 0 < place <= len(turns) else None
+
+
+class Broken(Struct, frozen=True):
+    """A check over time that did not pass, seen from the turn at which that was decided."""
+
+    rule: CheckResult
+    points: CheckResult
+    """What was found in the reply of this turn."""
+
+
+def broken_at(result: Result) -> dict[int, list[Broken]]:
+    """Which checks of the whole conversation each turn broke. With `by_turn` it is the last turn that was looked at."""
+    found: dict[int, list[Broken]] = {}
+    for check in result.conversation_checks:
+        if check.passed:
+            continue
+        inner, turn = _decisive(check, result)
+        if check.kind == "by_turn" and not check.error and check.children:
+            inner = check.children[-1]
+            turn = _turn_looked_at(inner, result)
+        if inner is not None and turn is not None:
+            found.setdefault(turn.turn, []).append(Broken(check, inner))
+    return found
 
 
 def _last_of_steps(turns: tuple[TurnResult, ...]) -> list[TurnResult]:

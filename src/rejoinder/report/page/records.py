@@ -16,8 +16,10 @@ from rejoinder.model.results import StepStatus
 from rejoinder.report.course import (
     CONDITIONS,
     Against,
+    Broken,
     against,
     audit_words,
+    broken_at,
     called,
     cut_off_words,
     doubt_words,
@@ -103,6 +105,8 @@ class Turn(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     failed: int = 0
     """Checks that did not pass."""
     checks: tuple[Check, ...] = ()
+    broke: tuple[Check, ...] = ()
+    """Checks of the whole conversation that did not pass because of this turn, with what they found in its reply."""
     tools: tuple[Tool, ...] = ()
     thinking: str | None = None
     diff: str | None = None
@@ -254,10 +258,19 @@ def _notes(result: Result, row: Row) -> Iterator[str]:
 
 def _turns(result: Result) -> Iterator[Turn]:
     before: tuple[ChatMessage, ...] = ()
+    broken = broken_at(result)
     for turn in result.turns:
         sent = None if turn.messages is None else _sent(before, turn.messages)
         before = turn.messages or ()
-        yield _turn(turn, result, sent)
+        broke = tuple(_broken(one) for one in broken.get(turn.turn, ()))
+        yield structs.replace(_turn(turn, result, sent), broke=broke)
+
+
+def _broken(one: Broken) -> Check:
+    """The check of the whole; below it, what was found in the reply. What `never` found is forbidden there."""
+    points = structs.replace(one.points, name=None)
+    inside = _check(points, forbids=one.rule.kind == "never")
+    return structs.replace(_check(one.rule), children=(structs.replace(inside, state=one.rule.state),))
 
 
 def _sent(before: tuple[ChatMessage, ...], messages: tuple[ChatMessage, ...]) -> Sent:

@@ -20,6 +20,9 @@ function evidence(text, checks) {
 /** @param {number} value */
 const scoreText = value => value.toFixed(2);
 
+/** Is a score more than passed or failed? @param {{score?: number | null, children?: Check[]}[]} of @returns {boolean} */
+const hasScores = of => of.some(({ score, children = [] }) => (score ?? 0) % 1 > 0 || hasScores(children));
+
 /** @param {Check} check */
 const scoreWords = check => check.score == null || check.threshold == null && check.score % 1 === 0 && !check.judge ? '' : scoreText(check.score) + (check.threshold == null ? '' : ` of ${scoreText(check.threshold)}`);
 

@@ -59,9 +59,13 @@ function requestView({ turn: { sent }, before }) {
     [...before.slice(0, sent.kept), ...sent.added].map(({ role, content }, n) => h(n < sent.kept ? 'div.old' : 'div', h('span', plain(role)), h('div', textView(content))))));
 }
 
+/** A turn that passed may still break what has to hold of the whole conversation. @param {Turn} turn */
+const turnOutcome = ({ outcome, broke = [] }) => outcome === 'passed' && broke[0] ? broke[0].state : outcome;
+
 /** @param {Turn} turn @returns {Child} */
-function verdictWords({ outcome, response, failed = 0, checks = [] }) {
+function verdictWords({ outcome, response, failed = 0, checks = [], broke = [] }) {
   if (response == null) return h('span.bad', 'no reply');
+  if (outcome === 'passed' && broke.length) return h('span.bad', broke[0].state === 'error' ? 'could not decide: ' : 'breaks: ', shortView(broke.map(({ called }) => called).join(', '), 200));
   if (outcome === 'passed') return h('span', 'passed');
   return h('span.bad', failed ? `${failed} of ${countText(checks.length, 'check')} failed` : outcome);
 }
@@ -95,9 +99,9 @@ function turnView(node, talk, title) {
 }
 
 /** What a target did and said, in this order; calls that were not carried out stand at the end. @param {Turn} turn @param {Mark[]} [marks] @returns {Child} */
-function replyView({ response, tools = [], diff, checks = [] }, marks) {
+function replyView({ response, tools = [], diff, checks = [], broke = [] }, marks) {
   const isSilent = response == null || !response && !tools.length;
-  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && saidView(response, marks ?? evidence(response, checks));
+  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && saidView(response, marks ?? evidence(response, [...checks, ...broke]));
   return [tools.filter(tool => tool.status).map(toolView), said, tools.filter(tool => !tool.status).map(toolView), diff && fold('Changes in the workspace', () => diffView(diff))];
 }
 
@@ -141,7 +145,7 @@ const turnHref = turn => addresses.href({ ...placeNow, turn });
 /** @param {Conversation} talk @returns {Child} */
 function trailView({ turns = [], steps = [] }) {
   const plan = steps.length > 0 && h('ol.trail', { 'aria-label': 'Planned steps' }, steps.map(({ step, name, status }) => h('li', markView(status), plain(name ?? `step ${step}`), h('span', status === 'skipped' ? 'not sent' : status))));
-  const trail = turns.length > 1 && h('nav.trail', { 'aria-label': 'Turns' }, turns.map(turn => h('a', { href: turnHref(turn.turn) }, markView(turn.outcome === 'passed' && turn.depth ? 'recovered' : turn.outcome, turn.turn), `Turn ${turn.turn}`, h('span.sr', `: ${turn.outcome}`))));
+  const trail = turns.length > 1 && h('nav.trail', { 'aria-label': 'Turns' }, turns.map(turn => h('a', { href: turnHref(turn.turn) }, markView(turnOutcome(turn) === 'passed' && turn.depth ? 'recovered' : turnOutcome(turn), turn.turn), `Turn ${turn.turn}`, h('span.sr', `: ${turnOutcome(turn)}`))));
   return [plan, trail];
 }
 
@@ -182,11 +186,11 @@ function compareView({ row }, rows) {
  */
 function conversationView(talk, siblings) {
   const { row, word, turns = [], checks = [], notes = [], fork, control, error, file, line } = talk;
-  const roots = treeOf(turns);
+  const roots = treeOf(turns), isScored = row.score != null && hasScores([row, ...checks, ...turns.flatMap(turn => turn.checks ?? [])]);
   return h('div.inner',
     h('header.dhead', pathView(row, file && `${file}${line ? `:${line}` : ''}`), h('h1', foreign(row.title || row.case)),
       h('div.meta', stateView(row, word), foreigns(whose(row)),
-        foreigns([row.score == null ? '' : `score ${scoreText(row.score)}`, countText(row.tokens, 'token'), timeText(row.ms), costText(row.cost)].filter(fact => fact)),
+        foreigns([isScored ? `score ${scoreText(row.score ?? 0)}` : '', countText(row.tokens, 'token'), timeText(row.ms), costText(row.cost)].filter(fact => fact)),
         h('span.acts', compareView(talk, siblings), actions.conversation.map(make => make(talk)))),
       whyView(talk), notesView(notes), trailView(talk)),
     fork && h('p.note.from', 'From run ', foreign(fork.run), fork.turns > 1 ? `, turn 1 to ${fork.turns}` : ', turn 1', ': not asked again.'),

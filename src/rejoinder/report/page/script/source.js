@@ -74,6 +74,7 @@
  * @property {'passed' | 'failed' | 'error'} outcome
  * @property {number} [failed]
  * @property {Check[]} [checks]
+ * @property {Check[]} [broke]
  * @property {Tool[]} [tools]
  * @property {string | null} [thinking]
  * @property {string | null} [diff]
