@@ -284,7 +284,7 @@ def _as_loaded(suite: Suite, options: RunOptions) -> RunOptions:
             raise UsageError(
                 f"{suite.path} is loaded already, without this {name}", f"Give `{name}` to rejoinder.load instead."
             )
-    targets = selection.targets or (() if given.target is None else (given.target,))
+    targets = selection.targets or given.targets
     return options.changed(targets=targets, targets_file=given.targets_file, system_prompt=given.system_prompt)
 
 

@@ -17,7 +17,7 @@ def find_lost_conversations(suite: Suite, targets: Targets | None, asked: Collec
     if not losing:
         return
     for case in suite.cases:
-        for name in asked or (case.target,):
+        for name in asked or case.targets:
             if name in losing and _has_several_turns(case):
                 yield _warning(losing.pop(name), case)
         if not losing:

@@ -8,6 +8,7 @@ module, a script, embeddings) is an error.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ class Readiness:
         self._asked: dict[str, Target] = {}
         self._without_target: str | None = None
         """The id of the first case that no target is named for."""
-        self._seen: set[tuple[str, str | None, str | None]] = set()
+        self._seen: set[tuple[str, tuple[str, ...], str | None]] = set()
         """The checks that were looked at, by place and by who is asked: the rows of a data set share the suite's."""
         self._recordings: dict[str, Recordings | None] = {}
         """Of targets that answer with recorded conversations."""
@@ -69,11 +70,12 @@ class Readiness:
         if case is None:
             return
         place = CasePlace(case.at, built.source, source)
-        if case.target is None and self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
+        if not case.targets and self._without_target is None and built.touched.isdisjoint(("execution", ANYTHING)):
             self._without_target = case.id
         checks = [check for check in walk_case(case) if self._is_new(check, case)]
-        if case.target is not None and (checks or case.target not in self._asked):
-            self._note_asked(case, suite)
+        for name in case.targets:
+            if checks or name not in self._asked:
+                self._note_asked(case, name, suite)
         yield from self._review_recording(case, suite, place)
         folders = (str(Path(suite.path).parent), suite.root)
         yield from self._review_tools(case, suite, folders, place)
@@ -101,27 +103,32 @@ class Readiness:
                     yield where.problem("missing-environment", at, message, severity=missing)
 
     def _review_recording(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
-        """Has a target with recorded conversations one for the case?"""
-        target = roles.find_target(suite, case.target) if case.target is not None else None
-        if target is None or not row_of(target.provider).recorded:
-            return
-        if target.name not in self._recordings:
-            self._recordings[target.name] = _open_recordings(target, suite)
-        recordings = self._recordings[target.name]
-        if recordings is None:
-            return  # which is said of the target
-        from rejoinder.transcripts.playing import Wanted
+        """Have targets with recorded conversations one for the case?"""
+        for target in _candidates(case, suite):
+            if not row_of(target.provider).recorded:
+                continue
+            if target.name not in self._recordings:
+                self._recordings[target.name] = _open_recordings(target, suite)
+            recordings = self._recordings[target.name]
+            if recordings is None:
+                continue  # which is said of the target
+            from rejoinder.transcripts.playing import Wanted
 
-        try:
-            recordings.find(Wanted(case.id, case.conversation_id or ""))
-        except RejoinderError as error:
-            yield place.problem("no-recording", case.at, _in_one_line(error), severity="warning")
+            try:
+                recordings.find(Wanted(case.id, case.conversation_id or ""))
+            except RejoinderError as error:
+                yield place.problem("no-recording", case.at, _in_one_line(error), severity="warning")
 
     def _review_tools(self, case: Case, suite: Suite, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
         """Is the code there that tools run, and can the target be offered them?"""
-        target = roles.find_target(suite, case.target) if case.target is not None else None
+        for target in _candidates(case, suite) or [None]:
+            yield from self._review_tools_of(case, target, folders, place)
+
+    def _review_tools_of(
+        self, case: Case, target: Target | None, folders: tuple[str, ...], place: CasePlace
+    ) -> Iterator[Problem]:
         tools = case.tools + (target.tools if target is not None else ())
-        looked_at = msgspec.json.encode(tools), case.target
+        looked_at = msgspec.json.encode(tools), target.name if target is not None else None
         if not tools or looked_at in self._tools:
             return
         self._tools.add(looked_at)
@@ -142,16 +149,22 @@ class Readiness:
         if not isinstance(check, _NEEDS_MORE) and not check.in_workspace:
             return False
         before = len(self._seen)
-        self._seen.add((check.at, case.target, case.judge_target))
+        self._seen.add((check.at, case.targets, case.judge_target))
         return len(self._seen) > before
 
-    def _note_asked(self, case: Case, suite: Suite) -> None:
+    def _note_asked(self, case: Case, candidate: str, suite: Suite) -> None:
         try:
-            pair = roles.pair_of(suite, case, case.target)
+            pair = roles.pair_of(suite, case, candidate)
         except UsageError:
             return  # a name that is wrong, which loading has said
         for target in (pair.target, *roles.other_targets(pair)):
             self._asked.setdefault(target.name, target)
+
+
+def _candidates(case: Case, suite: Suite) -> list[Target]:
+    """The targets that answer a case, as far as they are known."""
+    found = (roles.find_target(suite, name) for name in case.targets)
+    return [target for target in found if target is not None]
 
 
 def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
@@ -169,9 +182,9 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
 
 def _review_workspace(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
     """Has the target a workspace that a check looks into?"""
-    target = roles.find_target(suite, case.target) if case.target is not None else None
-    if target is not None and (error := roles.find_workspace_fault(case, target, check)) is not None:
-        yield place.problem("no-workspace", check.at, _in_one_line(error), severity="warning")
+    for target in _candidates(case, suite):
+        if (error := roles.find_workspace_fault(case, target, check)) is not None:
+            yield place.problem("no-workspace", check.at, _in_one_line(error), severity="warning")
 
 
 def _in_one_line(error: RejoinderError) -> str:
@@ -192,7 +205,9 @@ def _place_of(target: Target, loaded: Loaded) -> Place | None:
 def _is_explained(problem: Problem, loaded: Loaded) -> bool:
     """Has loading said what is wrong with the target? Then it is not known what else it lacks."""
     target = problem.path.removesuffix(".call").removesuffix(".provider")
-    said = (other for other in loaded.problems if other.severity == "error" or other.code in _OF_ITS_NAME)
+    faults = loaded.targets.faults.values() if loaded.targets else ()
+    found = chain(loaded.problems, *faults)
+    said = (other for other in found if other.severity == "error" or other.code in _OF_ITS_NAME)
     return any(other.file == problem.file and f"{other.path}.".startswith(f"{target}.") for other in said)
 
 

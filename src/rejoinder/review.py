@@ -3,7 +3,7 @@ files, conversations with nothing to say, judges that have nothing to compare wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rejoinder.checks import grade_words
@@ -43,7 +43,19 @@ from rejoinder.model import (
     walk_case,
 )
 from rejoinder.project import in_quotes
-from rejoinder.suite import ANYTHING, SAYING, Built, CasePlace, Loaded, LoadOptions, Source, read_suite
+from rejoinder.roles import names_asked
+from rejoinder.suite import (
+    ANYTHING,
+    SAYING,
+    Built,
+    CasePlace,
+    Loaded,
+    LoadOptions,
+    Source,
+    as_warnings,
+    is_of_agentv,
+    read_suite,
+)
 
 _REFERENCE_WORDS = {
     "empty-file": "the file {file} is empty, so judges see nothing of it",
@@ -62,7 +74,7 @@ def load(
     """Load a suite. `target` and `system_prompt` win over those that the suite names. Raises SuiteError with every
     mistake in it."""
     file = None if targets_file is None else Path(targets_file)
-    options = LoadOptions(target=target, targets_file=file, system_prompt=system_prompt)
+    options = LoadOptions(targets=() if target is None else (target,), targets_file=file, system_prompt=system_prompt)
     [suite], _ = load_suites([Path(path)], options)
     return suite
 
@@ -71,20 +83,38 @@ def load_suites(files: Iterable[Path], options: LoadOptions) -> tuple[list[Suite
     """The suites and the warnings about them. Raises SuiteError with every mistake of every file."""
     review = review_labelled_case if options.labelled else review_case
     loaded = [read_suite(file, options, review=review) for file in files]
-    problems = [problem for suite in loaded for problem in all_problems(suite, asked=options.targets)]
+    problems = [problem for suite in loaded for problem in all_problems(suite, options)]
     if any(problem.severity == "error" for problem in problems):
         raise SuiteError(problems)
     return [one.suite for one in loaded if one.suite is not None], problems
 
 
-def all_problems(loaded: Loaded, problems: Iterable[Problem] = (), asked: Collection[str] = ()) -> list[Problem]:
-    """All problems of a suite in document order: those of loading, these, those of its patterns, and conversations that
-    services would lose. `asked`: the targets of the command, which every case runs on."""
+def all_problems(loaded: Loaded, options: LoadOptions, problems: Iterable[Problem] = ()) -> list[Problem]:
+    """All problems of a suite in document order: those of loading, these, those of its targets and patterns, and
+    conversations that services would lose."""
     everything = [*loaded.problems, *problems]
     if loaded.suite is not None and loaded.source is not None:
         everything += _review_patterns(loaded.suite, loaded.source)
-        everything += find_lost_conversations(loaded.suite, loaded.targets, asked)
+        everything += find_lost_conversations(loaded.suite, loaded.targets, options.targets)
+        everything += _review_definitions(loaded, loaded.suite, options)
     return sorted(everything, key=lambda problem: (problem.file, problem.line, problem.column))
+
+
+def _review_definitions(loaded: Loaded, suite: Suite, options: LoadOptions) -> Iterator[Problem]:
+    """Faults in the definitions of targets: errors of those that are used, warnings of others. AgentV's own targets
+    that are not used are none of this suite's business."""
+    faults = loaded.targets.faults if loaded.targets is not None and not options.only_format else {}
+    if not any(faults.values()):
+        return
+    used: set[str] = set()
+    for case in suite.cases:
+        for candidate in options.targets or case.targets:
+            used.update(names_asked(suite, case, candidate))
+    for name, found in faults.items():
+        if name in used:
+            yield from found
+        elif not any(is_of_agentv(problem.file) for problem in found):
+            yield from as_warnings(found)
 
 
 def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 
 from msgspec import Struct, structs
 
@@ -17,6 +18,8 @@ from rejoinder.spelling import list_words
 from rejoinder.suite import check_target, is_known_provider, resolve
 
 _MOST_LISTED = 6
+_MOST_CASES = 1000
+"""Cases that are looked at for judges before a hint is written."""
 
 
 class Pair(Struct, frozen=True):
@@ -39,11 +42,36 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
         raise UsageError(fault.message, None if fault.lists_known else f"A model is named as provider/model{known}.")
     case = for_target(case, target)
     asked = _with_settings(suite, target, case.variant) if case.variant else target
-    judge_name = case.judge_target or target.judge_target or suite.judge_target
+    judge_name = _judge_name(suite, case, target)
     judge = find_target(suite, judge_name) if judge_name else target
-    if judge is None:
+    if judge is None and _asks_judge(case):
         raise UsageError(f"there is no target `{judge_name}` to judge the replies of `{target.name}`")
-    return Pair(suite, case, asked, judge)
+    return Pair(suite, case, asked, judge or target)
+
+
+def _judge_name(suite: Suite, case: Case, target: Target | None) -> str | None:
+    """The target that judges where a check names none; None if the candidate judges itself."""
+    return case.judge_target or (target.judge_target if target else None) or suite.judge_target
+
+
+def _asks_judge(case: Case) -> bool:
+    return any(isinstance(check, Judged) and not check.target for check in walk_case(case))
+
+
+def names_asked(suite: Suite, case: Case, candidate: str) -> Iterator[str]:
+    """The names of all targets that a case asks, also of such that are defined wrongly."""
+    yield candidate
+    if case.user is not None:
+        yield case.user.target
+    if _asks_judge(case) and (judge := _judge_name(suite, case, find_target(suite, candidate))):
+        yield judge
+    for check in walk_case(case):
+        if isinstance(check, Judged) and check.target:
+            yield check.target
+        elif isinstance(check, Compare) and check.other_target:
+            yield check.other_target
+        elif isinstance(check, Semantic) and (name := check.target or suite.embedding_target):
+            yield name
 
 
 def tools_of(pair: Pair) -> tuple[Tool, ...]:
@@ -92,7 +120,7 @@ def _with_settings(suite: Suite, target: Target, variant: str) -> Target:
 
 def no_target(suite: Suite, case_id: str) -> UsageError:
     """What to say where a suite names no target: which there are, and the command that chooses."""
-    names = list(suite.targets)
+    names = answering_targets(suite)
     if not names:
         what = f"no target is set for case `{case_id}` of {suite.path}"
         return UsageError(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
@@ -100,8 +128,22 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     what = f"{suite.path} does not say which target answers case `{case_id}`; the targets are {listed}{more}"
     every = "both" if len(names) == 2 else "these"
-    hint = f"`-m {names[0]}` runs one, `-m {','.join(names[:_MOST_LISTED])}` runs {every}; `metadata.model` names one."
+    first = names[:_MOST_LISTED]
+    hint = (
+        f"`-m {names[0]}` runs one, `-m {','.join(first)}` runs {every}; in the suite, `target: {names[0]}` names one"
+        f" and `target: [{', '.join(first)}]` names {every}."
+    )
     return UsageError(what, hint)
+
+
+def answering_targets(suite: Suite) -> list[str]:
+    """The targets that can be meant to answer: those that are nothing but judges, simulated users or embedders of the
+    suite's cases are left out, unless there are no others."""
+    others = {suite.judge_target, suite.embedding_target}
+    for case in islice(suite.cases, _MOST_CASES):
+        others.add(case.judge_target)
+        others.update(names_asked(suite, case, ""))
+    return [name for name in suite.targets if name not in others] or list(suite.targets)
 
 
 def find_provider_fault(target: Target) -> UsageError | None:

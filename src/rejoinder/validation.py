@@ -12,13 +12,16 @@ from rejoinder.model import Problem, Suite
 from rejoinder.project import display_path
 from rejoinder.readiness import Readiness
 from rejoinder.review import all_problems, review_case
+from rejoinder.spelling import list_words
 from rejoinder.suite import (
     Built,
     FileKind,
     LoadOptions,
     Source,
     Targets,
+    as_warnings,
     find_files,
+    is_of_agentv,
     kind_of,
     open_project,
     paused_collector,
@@ -29,6 +32,9 @@ from rejoinder.suite import (
 
 ONLY_CHECKED = LoadOptions(missing="warning")
 """For a suite that is checked and not run: what the environment lacks is no fault of the file."""
+
+
+_MOST_NAMED = 6
 
 
 class FileReport(Struct, frozen=True):
@@ -93,7 +99,20 @@ def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
         yield from readiness.review(built, source, suite)
 
     loaded = read_suite(path, options, review=review)
-    return all_problems(loaded, readiness.review_targets(loaded, options.missing))
+    problems = all_problems(loaded, options, readiness.review_targets(loaded, options.missing))
+    return problems + list(_foreign_targets(loaded.targets))
+
+
+def _foreign_targets(targets: Targets | None) -> Iterator[Problem]:
+    """One warning for each of AgentV's files, and not one for each of its targets."""
+    for file, names in targets.list_foreign() if targets is not None else ():
+        listed = [f"`{name}`" for name in names[:_MOST_NAMED]]
+        if len(names) > _MOST_NAMED:
+            listed.append(f"{len(names) - _MOST_NAMED} more")
+        message = (
+            f"rejoinder cannot use {list_words(listed)} of AgentV's targets; this matters only to suites that name them"
+        )
+        yield Problem(code="unusable-target", message=message, file=file, severity="warning")
 
 
 def _validate_targets(path: Path, options: LoadOptions) -> list[Problem]:
@@ -103,9 +122,11 @@ def _validate_targets(path: Path, options: LoadOptions) -> list[Problem]:
     folder = path.resolve().parent
     project, targets = open_project(folder), Targets()
     targets.add_file(source, folder, project)
+    targets.settle_stand_ins(project.environment)
     for name in targets.entries:
         problems += targets.check_environment(name, project.environment, options.missing)
-    return problems + targets.problems
+    faults = [problem for found in targets.faults.values() for problem in found]
+    return problems + targets.problems + (as_warnings(faults) if is_of_agentv(path.absolute()) else faults)
 
 
 def _validate_configuration(path: Path, _options: LoadOptions) -> list[Problem]:

@@ -147,7 +147,7 @@ def _case(label: Label, subject: Subject) -> Case:
         level=Level((Item(item),)),
         outcome=label.outcome or subject.outcome,
         expected_messages=reference,
-        target=CANDIDATE,
+        targets=(CANDIDATE,),
         judge_target=subject.target.name,
         metadata={"label": label.passed},
     )

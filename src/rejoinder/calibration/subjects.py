@@ -169,10 +169,10 @@ def _refuse_criteria(words: str, file: LabelFile) -> None:
 def _target_of(found: FoundJudge, target: str | None) -> Target:
     case, suite = found.case, found.suite
     name = target or found.check.target
-    if name is None and case.target is None:  # the candidate's target does not matter here
+    if name is None and not case.targets:  # the candidate's target does not matter here
         name = case.judge_target or suite.judge_target
     if name is None:
-        return pair_of(suite, case, case.target).judge
+        return pair_of(suite, case, next(iter(case.targets), None)).judge
     judge = find_target(suite, name)
     if judge is None:
         raise UsageError(f"there is no target `{name}`{did_you_mean(name, suite.targets)}")

@@ -15,6 +15,7 @@ from rejoinder.cli.output import echo, words
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
+from rejoinder.roles import answering_targets
 
 MOST_UNASKED = 5
 """So many models are asked without further questions."""
@@ -46,11 +47,24 @@ def choose_targets(
         # What the suites say of their own targets is no matter here; the run itself loads them again, and warns.
         suites = suites or load_or_exit(paths, options.changed(targets=(word,)), warn=False)
         known = [name for suite in suites for name in suite.targets]
-        by_name = [name for name in known if word != "all" and fnmatchcase(name.lower(), word.lower())]
+        if word == "all":
+            by_name = [] if any(filters) else _own_targets(suites)
+        else:
+            by_name = [name for name in known if fnmatchcase(name.lower(), word.lower())]
         chosen |= dict.fromkeys(by_name or _models(word, *filters, suites[0]))
     if len(chosen) > MOST_UNASKED and not yes:
         _ask_consent(list(chosen))
     return tuple(chosen)
+
+
+def _own_targets(suites: list[Suite]) -> list[str]:
+    """The targets that suites define themselves, else those of their project, without those that only judge."""
+    own: list[str] = []
+    for suite in suites:
+        names, path = answering_targets(suite), Path(suite.path)
+        here = [name for name in names if (file := suite.targets[name].file) and Path(file).resolve() == path]
+        own += here or names
+    return own
 
 
 def _is_pattern(word: str) -> bool:

@@ -163,13 +163,12 @@ def _subject(choice: JudgeChoice, file: LabelFile, options: RunOptions) -> Subje
 def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: RunOptions) -> Subject:
     """A judge that no suite has, with the project's targets."""
     from rejoinder.calibration.subjects import plain_subject
-    from rejoinder.cli.loading import load_project_or_exit
+    from rejoinder.cli.loading import load_judge_or_exit
     from rejoinder.spelling import did_you_mean
     from rejoinder.suite import resolve
 
     more = options.selection.targets_file
-    project = load_project_or_exit(Path(more) if more else None, warn=False)
-    name = target or project.judge_target
+    project, name = load_judge_or_exit(Path(more) if more else None, target)
     if name is None:
         raise UsageError("no judge is named", "Name a target or a model: --target openai/gpt-5-mini")
     judge = resolve(name, project.targets)

@@ -9,9 +9,19 @@ from rejoinder.cli.output import echo, show_problems, tell_passed_over
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError
-from rejoinder.model import Suite
+from rejoinder.model import Problem, Suite
 from rejoinder.review import load_suites
-from rejoinder.suite import check_target, find_files, open_project, read_prices, read_targets
+from rejoinder.suite import (
+    Targets,
+    as_warnings,
+    check_target,
+    find_files,
+    is_of_agentv,
+    open_project,
+    read_prices,
+    read_targets,
+)
+from rejoinder.suite.configuration import Project
 
 
 def load_or_exit(
@@ -32,15 +42,37 @@ def load_or_exit(
     return suites
 
 
-def load_project_or_exit(targets_file: Path | None, *, warn: bool = True) -> Suite:
-    """The project of the working directory as a suite without cases, for commands that need targets alone."""
+def load_project_or_exit(targets_file: Path | None) -> Suite:
+    """The project of the working directory as a suite without cases, for commands that need targets alone. A target
+    that is defined wrongly is a warning."""
+    project, targets = _read_project(targets_file)
+    faults = [problem for found in targets.faults.values() for problem in found if not is_of_agentv(problem.file)]
+    _show_or_exit([*project.problems, *targets.problems, *as_warnings(faults)])
+    return _as_suite(project, targets)
+
+
+def load_judge_or_exit(targets_file: Path | None, name: str | None) -> tuple[Suite, str | None]:
+    """The same with the name of the target that judges, or the project's judge, which has to be defined rightly."""
+    project, targets = _read_project(targets_file)
+    judge = name or project.config.get("judge_target")
+    faults = targets.faults.get(judge, []) if judge else []
+    problems = [*project.problems, *targets.problems, *faults]
+    _show_or_exit([problem for problem in problems if problem.severity == "error"])
+    return _as_suite(project, targets), judge
+
+
+def _read_project(targets_file: Path | None) -> tuple[Project, Targets]:
     project = open_project(Path.cwd())
-    targets = read_targets(project, targets_file)
-    problems = [*project.problems, *targets.problems]
-    errors = [problem for problem in problems if problem.severity == "error"]
-    show_problems(problems if warn else errors, err=True)
-    if errors:
+    return project, read_targets(project, targets_file)
+
+
+def _show_or_exit(problems: list[Problem]) -> None:
+    show_problems(problems, err=True)
+    if any(problem.severity == "error" for problem in problems):
         sys.exit(2)
+
+
+def _as_suite(project: Project, targets: Targets) -> Suite:
     return Suite(
         path=str(project.working / "project"),  # only its folder matters
         root=str(project.root),

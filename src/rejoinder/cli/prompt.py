@@ -25,6 +25,7 @@ from rejoinder.model import (
     Prompt,
     Quote,
     Suite,
+    Target,
     for_target,
 )
 from rejoinder.model.chosen_names import ChosenNames
@@ -36,6 +37,10 @@ from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
 _WITHOUT_WORDS = ("file-not-found", "empty-file")
 Unsaid: TypeAlias = Mapping[str, str]
 """The codes of missing and empty files, by place."""
+
+
+def _as_tuple(_ctx: click.Context, _option: click.Parameter, name: str | None) -> tuple[str, ...]:
+    return () if name is None else (name,)
 
 
 @click.command("prompt")
@@ -54,7 +59,13 @@ Unsaid: TypeAlias = Mapping[str, str]
 @grouped(
     "options",
     lambda values: LoadOptions(**values, only_format=True),
-    target=click.option("--target", metavar="NAME", help="Format for this target."),
+    targets=click.option(
+        "--target",
+        "targets",
+        metavar="NAME",
+        callback=_as_tuple,
+        help="Format for this target.",
+    ),
     targets_file=targets_option,
     system_prompt=click.option("--system-prompt", metavar="TEXT", help="Replace the system prompt of the suite."),
 )
@@ -77,7 +88,8 @@ def command(
     files, passed_over = find_files([file] if file else [])
     tell_passed_over(passed_over)
     selected = _select([_load(suite, options) for suite in files], case_ids)
-    shown = [_Shown(suite, case, mode, reply if judge else None, unsaid) for suite, case, unsaid in selected]
+    reply = reply if judge else None
+    shown = [one for suite, case, unsaid in selected for one in _show(suite, case, mode, reply, unsaid)]
     if form == "json":
         write_data([case.record() for case in shown])
     else:
@@ -116,13 +128,31 @@ def _select(loaded: list[tuple[Suite, Unsaid]], case_ids: tuple[str, ...]) -> li
     return [(suite, case, unsaid) for suite, case, unsaid in every if not case_ids or case.id in names]
 
 
+def _show(suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Unsaid) -> list[_Shown]:
+    """The case as its targets receive it: once, if all of them receive the same."""
+    targets = [resolve(name, suite.targets) for name in case.targets]
+    distinct: dict[tuple[str, str, bytes], Target | None] = {}
+    for target in targets or [None]:
+        put = for_target(case, target)
+        tools = msgspec.json.encode(target.tools if target is not None else ())
+        distinct.setdefault((put.system_prompt, target.mode if target is not None else "lm", tools), target)
+    shown = [_Shown(suite, case, target, mode, reply, unsaid) for target in distinct.values()]
+    for one in shown if len(shown) > 1 else ():
+        one.names_target = True
+    return shown
+
+
 class _Shown:
     """A case as it is shown: formatted, with the values of secrets replaced by their names."""
 
-    def __init__(self, suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Unsaid) -> None:
+    def __init__(
+        self, suite: Suite, case: Case, target: Target | None, mode: Mode | None, reply: str | None, unsaid: Unsaid
+    ) -> None:
         self.refuses_markers = suite.formatting.marker_in_text == "error"
         self.secrets = suite.secrets
-        target = resolve(case.target, suite.targets) if case.target else None
+        self.target = target
+        self.names_target = False
+        """Does it differ from what another target of the case receives?"""
         self.case = case = for_target(case, target)
         self.mode: Mode = mode or (target.mode if target is not None else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
@@ -141,6 +171,7 @@ class _Shown:
         record: dict[str, Any] = {
             "id": self.case.id,
             **({"variant": self.case.variant} if self.case.variant else {}),
+            **({"target": self.target.name} if self.names_target and self.target is not None else {}),
             "question": prompt.question,
             "role_markers": prompt.role_markers,
             "guidelines": prompt.guidelines,
@@ -162,7 +193,8 @@ class _Shown:
 
     def text(self) -> str:
         record = self.record()
-        variant = f" ({self.case.variant})" if self.case.variant else ""
+        names = [name for name in (record.get("variant"), record.get("target")) if name]
+        variant = f" ({', '.join(names)})" if names else ""
         blocks = [
             f"##### {record['id']}{variant}: as {'an agent' if self.mode == 'agent' else 'an LLM API'} receives it"
         ]

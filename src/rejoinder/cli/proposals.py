@@ -52,7 +52,7 @@ def case_again(report: RunReport, result: Result, *more: str) -> str | None:
         return None
     options = recorded.stored.options
     suite = [] if [_same(file)] == list(map(_same, _default_files())) else [_shown(file)]
-    target = ["-m", result.target] if options.selection.targets else []
+    target = ["-m", result.target] if options.selection.targets or len(report.summary.by_target) > 1 else []
     variant = ["--variant", result.variant] if result.variant is not None else []
     choice = ["--case", result.id, *target, *variant, *_targets_file(options)]
     return _command("run", *suite, *choice, *_words_and_limits(options), *more)

@@ -11,7 +11,6 @@ from rejoinder.suite import LoadOptions
 def load_options(options: RunOptions, *, asks: bool = True, labelled: bool = False) -> LoadOptions:
     selection = options.selection
     return LoadOptions(
-        target=selection.targets[0] if selection.targets else None,
         targets=selection.targets,
         targets_file=Path(selection.targets_file) if selection.targets_file else None,
         system_prompt=selection.system_prompt,

@@ -201,7 +201,7 @@ def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
                 return
             if not _is_in_shard(suite, case, selection.shard):
                 continue
-            for target_name in targets or (case.target,):
+            for target_name in targets or case.targets or (None,):
                 pair = pair_of(suite, case, target_name)
                 if not wanted or case_name_of(pair) in wanted:
                     yield pair

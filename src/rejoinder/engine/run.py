@@ -104,10 +104,12 @@ def fork_run(
     selection, folder, suites = options.selection, recorded.folder, recorded.suites()
     before = recorded.options()
     recorded.refuse_foreign_words(suites)
-    if not fork.of and not selection.targets and len(before.selection.targets) > 1:
+    of_case = (case.targets for suite in suites for case in suite.cases if case.id == selection.cases[0])
+    asked = before.selection.targets or next(of_case, ())
+    if not fork.of and not selection.targets and len(asked) > 1:
         raise UsageError(
             f"run {folder.id} asked several targets; a fork takes up one conversation",
-            f"Name its target with --of: {', '.join(before.selection.targets)}.",
+            f"Name its target with --of: {', '.join(asked)}.",
         )
     earlier = before.answers.fork
     if earlier is not None and earlier.turn < fork.turn:

@@ -86,7 +86,8 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str | None = None
     expected_messages: tuple[Message, ...] = ()
     conversation_id: str | None = None
-    target: str | None = None
+    targets: tuple[str, ...] = ()
+    """The targets that answer; it is run on each of them."""
     judge_target: str | None = None
     system_prompt: str = ""
     tags: tuple[str, ...] = ()
@@ -143,8 +144,8 @@ class LoadedWith(Struct, frozen=True, kw_only=True):
     """What was added to the words of a suite's file when it was loaded. A run keeps it, so that `resume` loads the same
     suite."""
 
-    target: str | None = None
-    """Wins over every target that the suite names."""
+    targets: tuple[str, ...] = ()
+    """They win over every target that the suite names."""
     targets_file: str | None = None
     system_prompt: str | None = None
     """Wins over the system prompts of suite and case; an empty one means none at all."""

@@ -30,17 +30,20 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.queue import ENTRY, LOG, SUITE
 from rejoinder.server.references import Kind, Reference, find_expressions, find_references
 from rejoinder.server.settings import Settings
-from rejoinder.suite import find_files, open_project, read_rows, read_targets, resolve
+from rejoinder.suite import find_files, open_project, read_path, read_rows, read_targets, resolve
 from rejoinder.suite.configuration import Project
 from rejoinder.suite.datasets import SUFFIXES
 from rejoinder.suite.source import read_source
+from rejoinder.suite.yaml import Document
 
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,99}/){0,7}[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _OWN_NAMES = (ENTRY, LOG, SUITE)
 MOST_REFUSALS = 20
 MOST_WORKERS = 100
-_ASKED = ("target", "judge_target", "embedding_target", "other_target", "reply_of", "audit")
-"""Fields of the model that name a target."""
+_ASKED = ("targets", "target", "judge_target", "embedding_target", "other_target", "reply_of", "audit")
+"""Fields of the model that name targets."""
+_CANDIDATES = ("execution.target", "target", "metadata.model")
+"""Where a suite names the targets that answer its cases."""
 _WORDS: dict[Kind, str] = {
     "file": "names the file {name}, which did not come with it; send it in `files`",
     "file-or-text": "names the file {name}, which did not come with it; send it in `files`",
@@ -104,11 +107,21 @@ def check_posted(settings: Settings, folder: Path, wanted: StartRun) -> str:
     own = _own_targets(source.document.data)
     allowed = _server_targets(project) | own | _named_by_project(project)
     _refuse(settings, _look_at_suite(suites[0], own, allowed))
-    _refuse(settings, (one for case in cases for one in _look_at(case, case.at, folder, allowed)))
+    found = (one for case in cases for one in _look_at(case, case.at, folder, allowed))
+    _refuse(settings, (structs.replace(one, at=_place_in(source.document, one.at)) for one in found))
     _refuse(settings, _look_at_files(read, folder, project))
     _refuse_targets(settings, allowed, wanted.options.targets)
     _refuse_large(settings, suites[0], _refuse_empty(suites, options))
     return (suites[0].name or "a suite that was sent")[:200]
+
+
+def _place_in(document: Document, at: str) -> str:
+    """Where the suite names the targets of a case: in the case itself, or for all cases."""
+    case, _, field = at.rpartition(".")
+    if field != "targets":
+        return at
+    places = (f"{case}.execution.target", *_CANDIDATES)
+    return next((place for place in places if document.has(read_path(place))), f"{case}.execution.target")
 
 
 def _shown(file: str) -> str:
@@ -251,9 +264,10 @@ def _look_at(value: Any, at: str, folder: Path, allowed: set[str]) -> Iterator[R
 
 def _names_of(value: Struct, allowed: set[str], at: str) -> Iterator[Reference]:
     for field in _ASKED:
-        name = getattr(value, field, None)
-        if isinstance(name, str) and name:
-            yield from _other_target(name, allowed, f"{at}.{field}" if at else field)
+        named = getattr(value, field, None)
+        for name in named if isinstance(named, tuple) else (named,):
+            if isinstance(name, str) and name:
+                yield from _other_target(name, allowed, f"{at}.{field}" if at else field)
 
 
 def _look_at_files(read: Iterable[Path], folder: Path, project: Project) -> Iterator[Reference]:

@@ -1,5 +1,6 @@
 """Suites: from files to the model, with every mistake explained."""
 
+from rejoinder.suite.agentv_files import as_warnings, is_of_agentv
 from rejoinder.suite.case_collector import CaseStore
 from rejoinder.suite.configuration import open_project, read_configuration, read_prices
 from rejoinder.suite.context import LoadOptions

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.model import Case, Problem, Suite
+from rejoinder.suite.agentv_files import is_of_agentv
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.source import RowSource, Source
 from rejoinder.suite.target_names import check_target
@@ -38,7 +39,7 @@ class CaseCollector:
         self.suite = suite
         self.review = review
         self.problems: list[Problem] = []
-        self.targets = {self.context.defaults.target, self.context.defaults.judge_target}
+        self.targets = {*self.context.defaults.targets, self.context.defaults.judge_target}
         """The names of all targets that answer or judge."""
         self.followups: set[str] = set()
         """The values of `followups` that cases have."""
@@ -53,7 +54,7 @@ class CaseCollector:
             self._add_problems(built)
             if built.rest is not None:
                 self._check_id(built, built.rest)
-                self.targets |= {built.rest.target, built.rest.judge_target}
+                self.targets |= {*built.rest.targets, built.rest.judge_target}
                 self.followups.add(built.rest.followups)
             if built.case is not None:
                 cases.append(built.case) if store is None else store.add(built.case)
@@ -110,6 +111,8 @@ class CaseCollector:
     def _check_judge(self, targets: Targets, name: str, judge: str) -> None:
         """The judge that a target names for its own replies has to be there, too."""
         entry, known = targets.entries[name], self.context.targets
+        if judge in known.faulty or is_of_agentv(entry.source.file):
+            return  # it matters only where a check asks a judge
         for fault in check_target(judge, known.known, complete=known.complete):
             self.problems.append(fault.problem(entry.source, write_path((*entry.path, "judge_target"))))
 

@@ -114,7 +114,7 @@ class CaseBuilder:
             id_written=case_id.written,
             file=self.draft.file,
             line=self.draft.line,
-            target=self.context.options.target or self._target("target", defaults.target),
+            targets=self._targets(),
             messages=_with_prefix(self._messages(), prefix),
             variant="" if variant is None else variant.name,
             prompt_prefix=prefix,
@@ -199,6 +199,16 @@ class CaseBuilder:
 
     def _message_list(self, key: str) -> tuple[Message, ...]:
         return _read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()
+
+    def _targets(self) -> tuple[str, ...]:
+        """The command's; else the case's own, else the suite's."""
+        execution, given = self.data.get("execution") or {}, self.context.options.targets
+        if given or "target" not in execution:
+            return given or self.context.defaults.targets
+        written, at = execution["target"], f"{self._at('execution')}.target"
+        if not isinstance(written, list):
+            return (self.texts.target(written, at),)
+        return tuple(dict.fromkeys(self.texts.target(name, f"{at}[{n}]") for n, name in enumerate(written)))
 
     def _target(self, key: str, default: str | None) -> str | None:
         execution = self.data.get("execution") or {}

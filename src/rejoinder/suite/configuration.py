@@ -18,10 +18,11 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Price, Problem
 from rejoinder.project import EnvFile, Environment, Finder, display_path, env_files, merge_environment
 from rejoinder.project.folders import find_repository, find_root, folders_above
-from rejoinder.suite.schema import find_violations
+from rejoinder.suite.agentv_files import FOLDER, as_warnings, is_of_agentv, problems_of_configuration
+from rejoinder.suite.schema import find_violations, is_in_target
 from rejoinder.suite.source import Source, read_source
 
-_CONFIGURATION_FOLDERS = (".agentv", ".rejoinder")
+_CONFIGURATION_FOLDERS = (FOLDER, ".rejoinder")
 """Later wins."""
 _PRICE_HINT = (
     "A price is in dollars for a million tokens: `my-model: {input: 0.5, output: 2}`, and `cached` and "
@@ -103,11 +104,16 @@ def _merge(sources: list[Source]) -> tuple[dict[str, Any], dict[str, Source]]:
 
 
 def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
+    """A configuration file and its problems, but those of its targets, which count only where one is used."""
     source, problems = read_source(path, display_path(path, working))
     if source is None or source.document.data is None:
-        return None, problems
-    violations = find_violations(source.document.data, "config")
-    return (None if violations else source), problems + [source.violation(one) for one in violations]
+        return None, as_warnings(problems) if is_of_agentv(path) else problems
+    data = source.document.data
+    found = [source.violation(one) for one in find_violations(data, "config") if not is_in_target(one.path, data)]
+    if is_of_agentv(path):
+        found = list(problems_of_configuration(found))
+    is_usable = isinstance(data, dict) and all(problem.severity != "error" for problem in found)
+    return (source if is_usable else None), problems + found
 
 
 def _env_problems(files: list[tuple[Path, EnvFile]], working: Path) -> Iterator[Problem]:

@@ -21,10 +21,8 @@ from rejoinder.suite.text_files import TextFiles
 class LoadOptions(Struct, frozen=True, kw_only=True):
     """What the caller adds to a suite's own words."""
 
-    target: str | None = None
-    """Wins over every target that the suite names."""
     targets: tuple[str, ...] = ()
-    """All targets of the command, `target` first: every case runs on each of them."""
+    """They win over every target that the suite names."""
     targets_file: Path | None = None
     system_prompt: str | None = None
     """Wins over the system prompts of suite and case; an empty one means none at all."""
@@ -40,7 +38,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     @property
     def loaded_with(self) -> LoadedWith:
         path = None if self.targets_file is None else str(Path(self.targets_file).resolve())
-        return LoadedWith(target=self.target, targets_file=path, system_prompt=self.system_prompt)
+        return LoadedWith(targets=self.targets, targets_file=path, system_prompt=self.system_prompt)
 
     @property
     def removes_system_prompts(self) -> bool:
@@ -50,7 +48,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 class CaseDefaults(Struct, frozen=True, kw_only=True):
     """What the suite says for all its cases."""
 
-    target: str | None
+    targets: tuple[str, ...]
     judge_target: str | None
     system_prompt: str
     followups: FollowUps

@@ -49,7 +49,7 @@ _OF_CASES = {
     "criteria": _JUDGED,
     "conversation": Advice("what is said turn by turn stands in `turns`: `turns: [{prompt: ..., checks: [...]}]`"),
     **dict.fromkeys(("providers", "provider"), _TARGETS),
-    "models": Advice("the model is `metadata.model`; several are named in the command: `-m a,b`"),
+    "models": Advice("several targets are a list: `target: [a, b]` in the suite, or `metadata: {model: [a, b]}`"),
     "prompts": Advice("a prompt belongs to its case: `evals: [{prompt: ...}]`"),
     "defaultTest": Advice("keys that all cases share stand in `defaults`, and checks of all cases in `checks`"),
     "scenarios": Advice("cases that are run for each row of a data set have `cases: FILE`"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rejoinder.suite.case_collector import CaseCollector, Review, name_variant, 
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, WrittenVariant
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
-from rejoinder.suite.schema import Violation, read_schema
+from rejoinder.suite.schema import Violation, is_in_target, read_schema
 from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets
@@ -103,7 +103,7 @@ class _SuiteReader:
             return Loaded(None, _in_order(self.problems, self.source.file), self.source)
         self.texts.scope = self._scope()
         targets = self._targets()
-        named = NamedTargets(targets.names(), targets.complete)
+        named = NamedTargets(targets.names(), targets.complete, faulty=targets.unusable, choosable=targets.choosable())
         choice = _TargetChoice(self.texts, self.project, named, self.options)
         variants = self._variants()
         contexts = self._contexts(choice, [variant for variant, _ in variants])
@@ -159,15 +159,23 @@ class _SuiteReader:
 
     def _targets(self) -> Targets:
         targets = read_targets(self.project, self.options.targets_file)
-        own = len(targets.problems) if self.options.only_format else 0
+        if self.options.only_format:
+            targets.problems.clear()
         path = ("targets",)
         written = self.texts.tree(self.checked.raw.get("targets"), path)
-        targets.add(self.source, with_system_prompts(written, path, self.texts.of_file), path)
+        entries = with_system_prompts(written, path, self.texts.of_file)
         # What else stands in braces there is filled in by providers: `${{ VAR }}`, and the requests of `http` targets.
         self._forget("unfilled-braces", "targets[")
+        own = [problem for problem in self.problems if self._is_in_target(problem)]
+        self.problems[:] = [problem for problem in self.problems if problem not in own]
+        targets.add(self.source, entries, own)
         targets.complete = targets.complete and not self.checked.refuses("targets")
-        self.problems += targets.problems[own:]
+        self.problems += targets.problems
         return targets
+
+    def _is_in_target(self, problem: Problem) -> bool:
+        """Whether the problem is inside a named target of the suite's own."""
+        return problem.file == self.source.file and is_in_target(read_path(problem.path), self.checked.raw)
 
     def _forget(self, code: str, beginning: str = "") -> None:
         """Drop the problems of a code at places that begin so."""
@@ -213,7 +221,7 @@ class _SuiteReader:
     def _defaults(self, choice: _TargetChoice) -> CaseDefaults:
         metadata = self.data.get("metadata", {})
         return CaseDefaults(
-            target=choice.candidate(),
+            targets=choice.candidates(),
             judge_target=choice.judge(),
             system_prompt=self.texts.first("metadata.system_prompt", "metadata.systemPrompt") or "",
             followups=metadata.get("followups", "first"),
@@ -349,6 +357,15 @@ class _SuiteTexts:
         return self.source.reporter(at, self.problems, self.missing)
 
 
+def _names_in(data: Any) -> Iterator[str]:
+    """The texts of a document, names of targets among them."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict | list):
+        for value in data.values() if isinstance(data, dict) else data:
+            yield from _names_in(value)
+
+
 class _TargetChoice:
     """Which targets answer, judge and give embeddings for a suite: the suite says so, else the project."""
 
@@ -358,35 +375,50 @@ class _TargetChoice:
         self.targets = targets
         self.options = options
 
-    def candidate(self) -> str | None:
-        """The target of cases that name none; None when nothing is named anywhere."""
-        if self.options.target:
-            return self.options.target
+    def candidates(self) -> tuple[str, ...]:
+        """The targets of cases that name none; () when nothing is named anywhere."""
+        if self.options.targets:
+            return self.options.targets
         chosen = self._of_suite("execution.target", "target", "metadata.model")
-        chosen = self._of_project("target") if chosen is None else chosen
-        if chosen is not None:
+        if not chosen and (of_project := self._of_project("target")) is not None:
+            chosen = (of_project,)
+        if chosen:
             return chosen
-        names = list(self.targets.known)
+        only = self._choose(self.targets.choosable) or self._choose(self._own_unnamed())
+        return () if only is None else (only,)
+
+    @staticmethod
+    def _choose(names: list[str]) -> str | None:
         return "default" if "default" in names else names[0] if len(names) == 1 else None
 
+    def _own_unnamed(self) -> list[str]:
+        """The suite's own targets that it names nowhere, so that none is a judge."""
+        entries = self.texts.data.get("targets") or []
+        named = set(_names_in({key: value for key, value in self.texts.data.items() if key != "targets"}))
+        return [name for entry in entries if (name := entry["name"]) not in named and name in self.targets.known]
+
     def judge(self) -> str | None:
-        return self._of_suite("execution.judge_target", "judge_target")
+        return next(iter(self._of_suite("execution.judge_target", "judge_target")), None)
 
     def project_judge(self) -> str | None:
         """The judge of targets that name none, in suites that name none."""
         return self._of_project("judge_target")
 
     def embedder(self) -> str | None:
-        chosen = self._of_suite("embedding_target")
+        chosen = next(iter(self._of_suite("embedding_target")), None)
         return self._of_project("embedding_target") if chosen is None else chosen
 
-    def _of_suite(self, *places: str) -> str | None:
+    def _of_suite(self, *places: str) -> tuple[str, ...]:
+        """The names at the first of these places that has any."""
         for at in places:
             outer, _, key = at.rpartition(".")
             data: dict[str, Any] = self.texts.data.get(outer, {}) if outer else self.texts.data
-            if data.get(key):
-                return self._named(data[key], at)
-        return None
+            written = data.get(key)
+            if isinstance(written, list):
+                return tuple(dict.fromkeys(self._named(name, f"{at}[{place}]") for place, name in enumerate(written)))
+            if written:
+                return (self._named(written, at),)
+        return ()
 
     def _named(self, value: str, at: str) -> str:
         """A target that the suite names; what could not be filled in is no name that could be wrong."""

@@ -201,6 +201,14 @@ def find_violations(data: Any, kind: Kind) -> list[Violation]:
     return [violation for error in validator.iter_errors(data) for violation in _explain(_Fault(error, schema, data))]
 
 
+def is_in_target(path: DocumentPath, data: Any) -> bool:
+    """Whether the place is inside a target that has a name, so that it matters only to those who use the target."""
+    if len(path) < 2 or path[0] != "targets":
+        return False
+    entry = data["targets"][path[1]]
+    return isinstance(entry, dict) and isinstance(entry.get("name"), str) and bool(entry["name"])
+
+
 def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Violation]:
     """A `$schema` that is no address, no file and none of AgentV's formats that are read."""
     name = data.get("$schema") if isinstance(data, dict) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec import Struct, structs
 
@@ -22,10 +22,16 @@ class NamedTargets(Struct, frozen=True):
     complete: bool = True
     """False when a file of targets could not be read; then no name is called wrong."""
     places: dict[str, Place] = {}
+    faulty: Set[str] = frozenset()
+    """Targets that are defined wrongly, which is said at their definition."""
+    choosable: list[str] = []
+    """Targets that can answer without being named."""
 
     def check(self, name: str, source: Source | CasePlace, at: str) -> list[Problem]:
         """What is wrong with a name; its place is kept."""
         self.places.setdefault(name, (source, at))
+        if name in self.faulty:
+            return []
         return [fault.problem(source, at) for fault in check_target(name, self.known, complete=self.complete)]
 
 

@@ -6,11 +6,11 @@ Later wins: in each folder from the repository root down to the suite's `.agentv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.errors import MissingKey, Severity
 from rejoinder.model import Problem, Target
@@ -23,11 +23,12 @@ from rejoinder.project.files import (
     find_certificate,
 )
 from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.suite.agentv_files import as_warnings, is_of_agentv, problems_of_target, without_unread_settings
 from rejoinder.suite.commands import find_command_faults
 from rejoinder.suite.configuration import Project, configuration_files
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
-from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
+from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations, is_in_target
 from rejoinder.suite.services import find_service_faults
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.target_rules import find_faults_of_cache
@@ -73,50 +74,118 @@ class Targets:
     def __init__(self) -> None:
         self.entries: dict[str, TargetEntry] = {}
         self.problems: list[Problem] = []
+        """Problems of whole files."""
+        self.faults: dict[str, list[Problem]] = {}
+        """Problems of single targets, by name. They block only suites that use the target."""
         self.complete = True
         """False when a file could not be read, so that there may be other targets."""
         self.texts: dict[str, str] = {}
         """The files that hold system prompts of theirs, each with its digest."""
+        self._stand_ins: dict[str, TargetEntry] = {}
+        """AgentV's targets that only name another one, with `use_target`."""
 
     def add_file(self, source: Source, folder: Path, project: Project) -> None:
         """Merge the targets of a file in a folder, where the files are that it names."""
-        files = TextFiles(project.finder(folder))
+        files, data = TextFiles(project.finder(folder)), source.document.data
+        written = data.get("targets")
+        violations = find_violations({"targets": written}, "targets") if isinstance(written, list) else []
+        found = [source.violation(one) for one in violations if is_in_target(one.path, data)]
 
         def read(value: dict[str, Any], path: DocumentPath) -> str:
             try:
                 return files.read(value["file"])
             except FileFault as fault:
-                violation = Violation(fault.code, (*path, "file"), fault.message)
-                self.problems.append(source.violation(violation))
+                found.append(source.violation(Violation(fault.code, (*path, "file"), fault.message)))
                 return ""
 
-        path = ("targets",)
-        self.add(source, with_system_prompts(source.document.data.get("targets"), path, read), path)
+        entries = with_system_prompts(written, ("targets",), read)
+        self.add(source, entries, found)
         self.texts |= files.digests
 
-    def add(self, source: Source, entries: Any, path: DocumentPath) -> None:
-        """Merge the targets of a list; what the schema has refused is passed over."""
+    def add(self, source: Source, entries: Any, found: Iterable[Problem] = ()) -> None:
+        """Merge the targets of a list. `found` are the problems inside its named targets."""
         if not isinstance(entries, list):
             return
-        seen: dict[str, int] = {}
+        seen: dict[str, list[Problem]] = {}
+        first: dict[str, int] = {}
         for position, entry in enumerate(entries):
-            here = (*path, position)
-            if not isinstance(entry, dict) or not _is_named(entry):
+            if not isinstance(entry, dict) or not _is_text(entry.get("name")):
                 continue
-            name = entry["name"]
-            if name in seen:
-                place = source.document.place((*path, seen[name], "name"))
+            name, here = entry["name"], ("targets", position)
+            at = f"{write_path(here)}."
+            problems = seen.setdefault(name, [])
+            problems += [problem for problem in found if f"{problem.path}.".startswith(at)]
+            if name in first:
+                place = source.document.place(("targets", first[name], "name"))
                 message = f"there is a target `{name}` already, on line {place[0]}"
-                self.problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
+                problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
-            seen[name] = position
-            for find in _FINDERS:
-                self.problems += map(source.violation, find(entry, here))
-            if not is_known_provider(entry["provider"]):
-                message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"
-                violation = Violation("unknown-provider", (*here, "provider"), message)
-                self.problems.append(source.violation(violation, "warning"))
-            self.entries[name] = TargetEntry(_target(entry, source.file), source, here)
+            first[name] = position
+            problems += self._put(entry, source, here)
+        for name, problems in seen.items():
+            self.faults[name] = list(problems_of_target(problems)) if is_of_agentv(source.file) else problems
+
+    def _put(self, entry: dict[str, Any], source: Source, here: DocumentPath) -> Iterator[Problem]:
+        """Take the place of an earlier target of the same name."""
+        name = entry["name"]
+        self.entries.pop(name, None)
+        self._stand_ins.pop(name, None)
+        of_agentv = is_of_agentv(source.file)
+        if of_agentv and "provider" not in entry and _is_text(entry.get("use_target")):
+            self._stand_ins[name] = TargetEntry(Target(name=name, provider=""), source, here)
+        if not _is_text(entry.get("provider")):
+            return
+        for find in _FINDERS:
+            yield from map(source.violation, find(entry, here))
+        if not is_known_provider(entry["provider"]):
+            message = f"unknown provider `{entry['provider']}`{did_you_mean(entry['provider'], PROVIDER_NAMES)}"
+            yield source.violation(Violation("unknown-provider", (*here, "provider"), message), "warning")
+        judge = entry.get("grader_target") if of_agentv else None
+        read = without_unread_settings(entry) if of_agentv else entry
+        target = _target({"judge_target": judge, **read} if _is_text(judge) else read, source.file)
+        self.entries[name] = TargetEntry(target, source, here)
+
+    def settle_stand_ins(self, environment: Mapping[str, str]) -> None:
+        """Put the target in the place of each that only names it."""
+        for name, stand_in in self._stand_ins.items():
+            meant, passed = name, {name}
+            while meant in self._stand_ins:
+                meant = expand_environment(self._stand_ins[meant].written()["use_target"], environment)
+                if meant in passed:
+                    break
+                passed.add(meant)
+            if meant in self.entries:
+                entry = self.entries[meant]
+                renamed = structs.replace(entry.target, name=name)
+                self.entries[name] = structs.replace(entry, target=renamed)
+                self.faults[name] = self.faults.get(meant, [])
+                continue
+            missing = [variable for variable in environment_names(meant) if variable not in environment]
+            code = "missing-environment" if missing else "unknown-target"
+            why = f"the environment variable `{missing[0]}` is not set" if missing else f"there is no target `{meant}`"
+            message = f"target `{name}` stands for another, and {why}"
+            violation = Violation(code, (*stand_in.path, "use_target"), message)
+            self.faults[name] = [stand_in.source.violation(violation)]
+        self._stand_ins.clear()
+
+    @property
+    def unusable(self) -> set[str]:
+        """The names of targets that no suite can use."""
+        return {name for name, found in self.faults.items() if any(one.severity == "error" for one in found)}
+
+    def choosable(self) -> list[str]:
+        """The names from which one is chosen if none is named: AgentV's unusable ones are passed over for others."""
+        names = dict.fromkeys((*self.entries, *sorted(self.unusable)))
+        foreign = {name for _, names in self.list_foreign() for name in names}
+        return [name for name in names if name not in foreign] or list(names)
+
+    def list_foreign(self) -> Iterator[tuple[str, list[str]]]:
+        """AgentV's files, each with those of its targets that no suite can use here."""
+        files: dict[str, list[str]] = {}
+        for name, found in self.faults.items():
+            if name in self.unusable and is_of_agentv(found[0].file):
+                files.setdefault(found[0].file, []).append(name)
+        yield from files.items()
 
     def names(self) -> dict[str, Target]:
         return {name: entry.target for name, entry in self.entries.items()}
@@ -165,6 +234,7 @@ def read_targets(project: Project, further: Path | None = None) -> Targets:
             targets.add_file(source, layer.folder, project)
     if further is not None:
         _add_file(targets, further, project)
+    targets.settle_stand_ins(project.environment)
     return targets
 
 
@@ -178,15 +248,17 @@ def _add_file(targets: Targets, path: Path, project: Project) -> None:
 
 
 def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
+    """A file of targets and the problems of the whole file; `Targets` has those of single targets."""
     source, problems = read_source(path, display_path(path, working))
-    if source is None:
-        return None, problems
-    violations = find_violations(source.document.data, "targets")
-    problems += map(source.violation, violations)
-    data = source.document.data
-    warnings = [*find_unknown_schema(data, "targets"), *find_files_as_texts(data)]
-    problems += [source.violation(warning, "warning") for warning in warnings]
-    return (None if violations else source), problems
+    if source is not None:
+        data = source.document.data
+        violations = [one for one in find_violations(data, "targets") if not is_in_target(one.path, data)]
+        problems += map(source.violation, violations)
+        warnings = [*find_unknown_schema(data, "targets"), *find_files_as_texts(data)]
+        problems += [source.violation(warning, "warning") for warning in warnings]
+        if not isinstance(data, dict) or (violations and not is_of_agentv(path)):
+            source = None
+    return source, as_warnings(problems) if is_of_agentv(path) else problems
 
 
 def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
@@ -289,8 +361,8 @@ def _target(entry: dict[str, Any], file: str) -> Target:
     )
 
 
-def _is_named(entry: dict[str, Any]) -> bool:
-    return all(isinstance(entry.get(key), str) and entry[key] for key in ("name", "provider"))
+def _is_text(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value)
 
 
 def is_known_provider(name: str) -> bool:
