@@ -98,6 +98,8 @@ def answer(behaviour: str, asked: Json, calls: int) -> Json:
 def listed(behaviour: str, calls: int) -> list[Json]:
     if behaviour == "many":
         return [{**LISTED[1], "name": f"tool{number}"} for number in range(10_000)]
+    if behaviour == "very-many":
+        return [{**LISTED[1], "name": f"tool{number}"} for number in range(200_000)]
     if behaviour == "none":
         return []
     if behaviour == "rubbish":
@@ -124,6 +126,12 @@ def called(behaviour: str, params: Json) -> Json:
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
         while True:
             print(note)
+    if behaviour == "long-line":
+        return {"result": {"content": [{"type": "text", "text": "x" * 200_000_000}]}}
+    if behaviour == "many-values":
+        return {"result": {"content": [], "structuredContent": {"found": [[]] * 2_000_000}}}
+    if behaviour == "picture":
+        return {"result": {"content": [{"type": "image", "data": "A" * 11_000_000, "mimeType": "image/png"}]}}
     if behaviour == "rename" or params["name"] not in ("look", "drop"):
         return {"error": {"code": -32602, "message": f"unknown tool {params['name']}"}}
     if behaviour == "image":

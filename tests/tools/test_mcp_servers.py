@@ -154,6 +154,7 @@ def test_what_a_tool_gives_back(tmp_path: Path) -> None:
         ("refuse", "list", "ended with exit code 3: no licence found"),
         ("endless-line-at-start", "list", "prints more than can be read"),
         ("many", "list", "more than 512 tools; name those that are needed as `allow`"),
+        ("very-many", "list", "prints more than can be read"),
         ("none", "list", "offers no tool"),
         ("long", "list", "describes its tool `look` by more than 65,536 characters"),
         ("crash", "call", "called for `look`, ended with exit code 7: out of cheese"),
@@ -165,6 +166,32 @@ def test_a_server_that_misbehaves_is_one_clear_fault(tmp_path: Path, behaviour: 
     said = fault_of(tmp_path, behaviour, does)
     assert words in said
     assert said.startswith("MCP server `ours` (") and "Traceback" not in said
+
+
+MEASURED = """
+import re, runpy, sys
+try:
+    runpy.run_module("rejoinder", run_name="__main__", alter_sys=True)
+finally:
+    print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="tells how much memory a process used")
+@pytest.mark.parametrize(
+    "behaviour", ["endless-line", "endless-lines", "long-line", "many-values", "very-many", "picture"]
+)
+def test_a_flood_costs_little_memory(project: Project, behaviour: str) -> None:
+    program = project.write("measured.py", MEASURED)
+    server = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", str(SCRIPT), behaviour]}
+    server["timeout_seconds"] = 4
+    reply = {"tool_calls": [{"name": "look", "arguments": {"word": "a"}}]}
+    suite = {"targets": [scripted("bot", reply, "OK")], "target": "bot", "tools": [{"mcp": server}]}
+    project.write("evals.yaml", {**suite, "evals": [case("one", {"match": "*"})]})
+    ended = run_process(project.folder, command=[sys.executable, str(program), "run", "evals.yaml"])
+    assert ended.code in (0, 3), ended.err
+    assert int(ended.err.splitlines()[-1]) < 150_000, ended.out
 
 
 def test_a_server_that_never_says_hello_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from rejoinder.tools.base import (
     cut,
     too_slow,
 )
-from rejoinder.user_code.line_process import LineFault, LineProcess
+from rejoinder.user_code.line_process import Bounds, LineFault, LineProcess
 from rejoinder.user_code.processes import ProcessFault
 from rejoinder.user_code.variables import given_to_command
 
@@ -47,8 +47,11 @@ END_S = 2.0
 """How long a server may take to end by itself."""
 CLOSE_S = 10.0
 """How long its end is waited for in all."""
-LARGEST_BODY = 32 << 20
-"""Bytes of one answer over HTTP."""
+LARGEST_BODY = 12 << 20
+"""Bytes of one answer: of a picture of the largest size, in base64."""
+MOST_VALUES = 100_000
+"""Values in one answer, which take more memory than their text."""
+_BOUNDS = Bounds(longest_line=LARGEST_BODY, most_waiting=2 * LARGEST_BODY, most_values=MOST_VALUES)
 LONGEST_COMPLAINT = 300
 """Characters of an error of the package that are told."""
 MOST_PAGES = 50
@@ -93,6 +96,8 @@ class McpServer:
         except ToolFault:
             raise
         except Exception as error:
+            if self._broken.is_set():
+                raise await self._ended() from None
             raise self._fault(f"does not list its tools: {_in_a_line(error)}") from None
         if len(found) > MOST_TOOLS:
             raise self._fault(f"offers more than {MOST_TOOLS} tools; name those that are needed as `allow`")
@@ -186,6 +191,8 @@ class McpServer:
         async def listen() -> None:
             async with to_client:
                 while (value := await process.receive(silence_s=None, until=None)) is not None:
+                    if "method" in value and "id" not in value:
+                        continue  # a notification: none changes what we do, and a server may send any number
                     try:
                         await to_client.send(SessionMessage(reader.validate_python(value)))
                     except ValidationError:
@@ -222,7 +229,9 @@ class McpServer:
     def _started(self) -> LineProcess:
         tools, folder = self._tools, Path(self._folders[0])
         given = given_to_command(environment_of(self._folders), tools.env)
-        return LineProcess((tools.command, *tools.args), folder, given.variables, called="it", owner=self._owner)
+        return LineProcess(
+            (tools.command, *tools.args), folder, given.variables, called="it", owner=self._owner, bounds=_BOUNDS
+        )
 
     async def _within(self, seconds: float, answer: Any, tool: str = "") -> Any:
         """An answer in time, of `tool` where one is called, unless the server ends before. Raises ToolFault,
@@ -310,11 +319,14 @@ def _http_client(tools: McpTools, heard: _Heard) -> Any:
             self._stream = stream
 
         async def __aiter__(self) -> AsyncGenerator[bytes]:
-            size = 0
+            size = containers = 0
             async for data in self._stream:
                 size += len(data)
-                if size > LARGEST_BODY:
-                    raise httpx2.ReadError(f"the answer is larger than {LARGEST_BODY:,} bytes")
+                containers += data.count(b"{") + data.count(b"[")
+                if size > LARGEST_BODY or containers > MOST_VALUES:
+                    raise httpx2.ReadError(
+                        f"the answer is larger than {LARGEST_BODY:,} bytes or {MOST_VALUES:,} values"
+                    )
                 yield data
 
         async def aclose(self) -> None:

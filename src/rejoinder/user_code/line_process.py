@@ -7,22 +7,37 @@ program may print nothing at all, because agents can hang without a word.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from rejoinder.user_code.processes import end_of
 from rejoinder.user_code.programs import GRACE_S, Program
 
-LONGEST_LINE = 32 << 20
-MOST_WAITING = 64 << 20
-"""Bytes that were printed and not read by us: a program that floods us is ended."""
+OF_LINE = 100
+"""Bytes that a waiting line takes beside its own."""
 LONGEST_SHOWN = 200
 """Bytes of a line that is no JSON."""
+_MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[,\[{]', re.DOTALL)
+"""Texts, and the marks outside of them before which a value stands or after which one begins."""
+_QUOTE = ord('"')
 Kind: TypeAlias = Literal["crash", "silence", "timeout", "flood"]
+
+
+class Bounds(Struct, frozen=True):
+    """How much a program may print: a program that floods us is ended."""
+
+    longest_line: int = 32 << 20
+    most_waiting: int = 64 << 20
+    """Bytes that were printed and not read by us."""
+    most_values: int | None = None
+    """Values in one line: a small value takes a hundred times as much memory as text."""
 
 
 class LineFault(Exception):
@@ -37,10 +52,18 @@ class LineProcess:
     """A program under way that speaks in lines of JSON."""
 
     def __init__(
-        self, words: tuple[str, ...], folder: Path, environment: Mapping[str, str], *, called: str, owner: str = ""
+        self,
+        words: tuple[str, ...],
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        called: str,
+        owner: str = "",
+        bounds: Bounds | None = None,
     ) -> None:
         """Starts it. `called`: what messages call it. Raises ProcessFault where it cannot be started."""
         self._called = called
+        self._bounds = bounds or Bounds()
         self._rest = bytearray()
         self._lines: deque[bytes] = deque()
         self._waiting = 0
@@ -81,7 +104,10 @@ class LineProcess:
         while True:
             while self._lines:
                 line = self._lines.popleft()
-                self._waiting -= len(line)
+                self._waiting -= len(line) + OF_LINE
+                most = self._bounds.most_values
+                if most is not None and len(line) > most and _has_more_values(line, most):
+                    raise self._fault("prints more than can be read", "flood")
                 value = _read(line)
                 if value is not None:
                     return value
@@ -123,15 +149,20 @@ class LineProcess:
             await self._program.put_down(well=False)
 
     def _take(self, data: bytes) -> None:
+        if self._flooded:
+            return
         self._rest += data
         if b"\n" in data:  # a long line comes in many pieces, which are not to be looked through each time
             *lines, rest = self._rest.split(b"\n")
             self._lines.extend(bytes(line) for line in lines)
-            self._waiting += sum(map(len, lines))
+            self._waiting += sum(len(line) + OF_LINE for line in lines)
             self._rest = bytearray(rest)
-        if len(self._rest) > LONGEST_LINE or self._waiting > MOST_WAITING:
+        longest = self._bounds.longest_line
+        is_too_long = len(self._rest) > longest
+        if is_too_long or self._waiting > self._bounds.most_waiting:
             self._flooded = True
-            self._rest.clear()
+            self._rest = bytearray()
+            self._lines.clear()
         self._news.set()
 
     def _last(self) -> Any:
@@ -142,6 +173,12 @@ class LineProcess:
     def _fault(self, what: str, kind: Kind) -> LineFault:
         said = self.complaint
         return LineFault(f"{self._called} {what}{f': {said}' if said else ''}", kind)
+
+
+def _has_more_values(line: bytes, most: int) -> bool:
+    """Whether a line of JSON has more values; marks inside of texts do not count. Nothing is kept in memory."""
+    marks = (found for found in _MARKS.finditer(line) if line[found.start()] != _QUOTE)
+    return next(islice(marks, most, None), None) is not None
 
 
 def _read(line: bytes) -> Any:
