@@ -110,6 +110,16 @@ def test_on_a_phone_the_buttons_of_a_check_leave_its_words_the_width(desk: Desk,
     assert words["width"] > 250
 
 
+@pytest.mark.parametrize("screen", SCREENS, ids=str)
+def test_the_lines_of_an_empty_project_can_be_copied(project: Project, serve: Serve, tabs: Tabs, screen: Screen):
+    tab = tabs(serve(project.folder), screen=screen)
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    assert tab.page.locator(".begin li code").all_inner_texts()[0] == "rejoinder init --local first"
+    tab.page.get_by_role("button", name="Copy rejoinder init --local first").click()
+    tab.page.wait_for_function("async () => await navigator.clipboard.readText() === 'rejoinder init --local first'")
+    assert list(tab.faults("empty project", screen)) == []
+
+
 def test_two_runs_are_ticked_and_compared_by_keys(desk: Desk, serve: Serve, tabs: Tabs):
     tab = tabs(serve(desk.folder))
     tab.press("j", "x", "j", "x")

@@ -111,8 +111,20 @@ def made(viewer: Viewer) -> str:
 # Runs
 
 
+def test_a_folder_without_suites_says_how_to_begin_and_what_appears(project: Project):
+    page = Viewer(project.folder).page("/")
+    assert "There are no runs and no suites here yet" in page
+    lines = re.findall(r'<code>([^<]+)</code><button class="btn" data-copy="([^"]+)"', page)
+    assert lines == [(line, line) for line in ("rejoinder init --local first", "cd first", "rejoinder run")]
+    assert "how many cases passed" in page
+    assert first_of(page)["live"] is True
+
+
 def test_a_project_without_runs_says_how_to_start_one(project: Project):
-    assert "There are no runs yet" in Viewer(project.folder).page("/")
+    project.write("evals.yaml", {"targets": [scripted("geo", "x")], "target": "geo", "evals": [case("a")]})
+    page = Viewer(project.folder).page("/")
+    assert "There are no runs yet" in page
+    assert re.findall(r'data-copy="([^"]+)"', page) == ["rejoinder run"]
 
 
 def test_the_list_shows_the_figures_of_the_summary(viewer: Viewer, made: str):

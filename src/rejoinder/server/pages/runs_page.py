@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import PageData, page
 from rejoinder.server.pages.listed import Listed, age, holds, listed
 from rejoinder.stats import percent, rate_words
+from rejoinder.suite.discover import looks_like_suite
 
 PAGE = 50
 """Runs of one page."""
@@ -39,7 +41,7 @@ Wanted = dict[str, str]
 
 class RunsData(PageData, frozen=True, kw_only=True, tag="runs"):
     live: bool
-    """Does one of the runs go on?"""
+    """Does one of the runs go on, or is the first one expected?"""
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -61,10 +63,10 @@ def _show(desk: Desk, request: Request) -> Response:
         _waiting(desk) if not start else None,
         _choices(rows, wanted) if rows else None,
         _trend(desk, found, wanted),
-        _table(desk, shown) if shown else _nothing(rows),
+        _table(desk, shown) if shown else _nothing(desk, rows),
         _more(len(found), start, wanted),
     )
-    return page("Runs", main, RunsData(live=any(one.is_live for one in shown)))
+    return page("Runs", main, RunsData(live=not rows or any(one.is_live for one in shown)))
 
 
 def _is_wanted(row: RunRow, wanted: Wanted) -> bool:
@@ -322,9 +324,32 @@ def _rate(rate: Rate | None, passed: int, finished: int) -> list[Child]:
     return [bar, named, element("span", {"class": "ends"}, words[2].strip("()")), counted]
 
 
-def _nothing(rows: Sequence[RunRow]) -> Markup:
+def _nothing(desk: Desk, rows: Sequence[RunRow]) -> Markup:
     if rows:
-        words: Child = ["No run is like that. ", element("a", {"href": "/"}, "Show all")]
+        return element("p", {"class": "empty"}, "No run is like that. ", element("a", {"href": "/"}, "Show all"))
+    has_suite = any(map(looks_like_suite, islice(desk.root.glob("*.y*ml"), MOST_LOOKED_AT)))
+    if has_suite:
+        what, lines = "There are no runs yet. Start one in a terminal:", ["rejoinder run"]
+        where: Child = "The run appears here by itself."
     else:
-        words = ["There are no runs yet. Start one: ", element("code", None, "rejoinder run")]
-    return element("p", {"class": "empty"}, words)
+        what, lines = "There are no runs and no suites here yet. Begin in a terminal:", list(_BEGINNING)
+        view = element("code", None, "rejoinder view")
+        where = ["The run then appears in the viewer of that folder: start ", view, " there."]
+    shows = "It shows how many cases passed, how many only after a follow-up, and every conversation with its checks."
+    return element(
+        "div",
+        {"class": "begin"},
+        element("p", None, what),
+        element("ol", None, [element("li", None, element("code", None, line), _copy(line)) for line in lines]),
+        element("p", {"class": "about"}, where, " ", shows),
+    )
+
+
+_BEGINNING = ("rejoinder init --local first", "cd first", "rejoinder run")
+MOST_LOOKED_AT = 50
+"""Files that are looked at to find out whether one is a suite."""
+
+
+def _copy(text: str) -> Markup:
+    """Shown by the script, which copies."""
+    return element("button", {"class": "btn", "data-copy": text, "hidden": True, "aria-label": f"Copy {text}"}, "Copy")

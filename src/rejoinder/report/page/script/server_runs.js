@@ -24,6 +24,10 @@ function startRuns() {
     tick.hidden = false;
     listen(tick, 'change', tell);
   }
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-copy]'))) {
+    button.hidden = false;
+    listen(button, 'click', () => copy(button.dataset.copy ?? '', 'Command'));
+  }
   if (field) {
     field.hidden = false;
     listen(field, 'change', () => {
