@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import plan, survey_plan
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.targets import known_secrets
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 
 
 def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None:
-    mask = Mask(known_secrets(suites, survey_plan(suites, options).targets))
+    survey = survey_plan(suites, options)
+    mask = Mask(known_secrets(suites, survey.targets, survey.tools))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         used: dict[str, int] = {}

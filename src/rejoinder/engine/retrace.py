@@ -11,12 +11,12 @@ from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.effects import Fork
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.journal import Told, read_journal
+from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.options import Selection
 from rejoinder.engine.plan import Job, plan, suites_called, survey_plan
 from rejoinder.engine.player import Player
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.targets import known_secrets
 from rejoinder.errors import UsageError
 from rejoinder.model import NO_RECORDING, Outcome, Suite
 
@@ -61,7 +61,8 @@ def recorded_conversation(
     folder, options = recorded.folder, recorded.options()
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
-    secrets = known_secrets(suites, survey_plan(suites, options).targets)
+    survey = survey_plan(suites, options)
+    secrets = known_secrets(suites, survey.targets, survey.tools)
     told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
     # The whole plan is walked: cases with the same words are told apart by their order in it.
     jobs = [job for job in plan(suites, options) if job.prepared.case.id == case and job.prepared.suite.path in files]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.open_tools import open_tools
 from rejoinder.engine.options import RunOptions, settled
 from rejoinder.engine.plan import Survey, pairs, survey_plan
 from rejoinder.engine.secrets import Mask
-from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, known_secrets, refuse_unbounded
+from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
 from rejoinder.model.tools import is_conversations_own
@@ -43,8 +44,8 @@ class Setup:
             self.targets.loan.close()
             raise
         secrets = self.targets.collect_secrets(suites)
-        if not self.opens_targets:
-            secrets = {**known_secrets(suites, self.survey.targets), **secrets}
+        if not (self.opens_targets and self.options.answers.asks_candidates):
+            secrets = {**known_secrets(suites, self.survey.targets, self.survey.tools), **secrets}
         self.mask = Mask(secrets)
         self.targets.exchange.reveal = self.mask.reveal_text
 

@@ -293,6 +293,15 @@ class OpenTargets:
         # What the author gives a name keeps it: on another machine another value may be meant.
         return {**self.secrets, **named}
 
+    def learn_secrets(self, suite: Suite, target: Target) -> None:
+        """The secrets that a target is given, without opening it. Raises UsageError."""
+        self._fill_in(target, self._environment(suite, target))
+        if row_of(target.provider).workspaces:
+            from rejoinder.providers.agents.kinds import keys_for
+
+            for name, value in keys_for(target.provider, self.environment_of(suite)).items():
+                self.exchange.secret_finder.add(value, f"env {name}")
+
     def lend_environment(self, suites: Iterable[Suite]) -> None:
         """Show the variables of `.env` files to the user's own code in this process, until the targets are closed."""
         for suite in suites:
@@ -374,17 +383,6 @@ def _refuse_foreign_way(
         env_trust.refuse_foreign_program(what, settings, provider.handed, environment, secrets)
     else:
         env_trust.refuse_foreign_address(target, ready, provider, environment, secrets)
-
-
-def known_secrets(suites: Iterable[Suite], targets: Iterable[tuple[Suite, Target]]) -> dict[str, str]:
-    """The secrets that recordings of suites may hold, each with its name: those of the suites, and the keys that
-    targets have in the environment. No target is called."""
-    opened = OpenTargets(RunOptions())
-    for suite, target in targets:
-        if row_of(target.provider).over_http:
-            with contextlib.suppress(RejoinderError):  # then it has no key
-                opened.open(suite, target)
-    return opened.collect_secrets(suites)
 
 
 def add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:

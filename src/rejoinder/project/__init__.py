@@ -9,7 +9,7 @@ from rejoinder.project.dotenv import (
     read_env_file,
     read_environment,
 )
-from rejoinder.project.environment import SECRET_NAME, Loan, is_secret, own_environment
+from rejoinder.project.environment import Loan, is_secret, looks_secret, own_environment
 from rejoinder.project.files import (
     CERTIFICATE_SETTING,
     CERTIFICATE_SPELLINGS,

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from rejoinder.errors import UsageError
+from rejoinder.model.secret_forms import KNOWN_KEY
 
 _lock = threading.Lock()
 _lent: dict[str, tuple[str, int]] = {}
@@ -21,15 +22,33 @@ _NEVER_LENT = re.compile(
 )
 """Variables that would steer rejoinder itself, or the libraries in its process."""
 
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
-"""Names of variables whose values are secrets."""
-_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
-"""An address with a password in it."""
+_SECRET_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASS|AUTH(?!OR_|ORS?$)|CRED|JWT|BEARER|COOKIE|WEBHOOK|CONN(?:ECTION)?_?STR"
+    r"|(?<![A-Z])(?:PAT|DSN|PRIVATE|PEM|SAS)(?![A-Z])|(?<!OLD)(?<!^)PWD|^PWD_",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    rf"""(?:^|[\s,;=:"'])(?-i:{KNOWN_KEY}|eyJ[\w-]{{12,}})(?![/\\\w])|-----BEGIN[ ]|^(?:bearer|basic|token)[ ]\S{{8,}}$
+    |(?:AccountKey|SharedAccessKey|SharedAccessSignature|password|pwd)[ ]?=|://hooks\.|/webhooks?/
+    |://[^/\s@]*:[^/\s@]+@|https?://[^/\s@]+@""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Keys that are known by their first letters, JSON Web Tokens, PEM, connection strings, and addresses with a password
+or a user in them."""
+_OF_THE_SYSTEM = re.compile(
+    r"PATH|PWD|OLDPWD|HOME|SHELL|TERM|LANG|LANGUAGE|LC_.*|USER|LOGNAME|TMPDIR|TEMP|TMP|DISPLAY|TZ|HOSTNAME|_|MAIL|SHLVL"
+)
+"""Variables that programs cannot do without, and that hold no secret whatever their values look like."""
 
 
 def is_secret(name: str, value: str) -> bool:
     """Is a variable of the environment a secret, by its name or by what its value looks like?"""
-    return bool(SECRET_NAME.search(name) or _PASSWORD.search(value))
+    return bool(_SECRET_NAME.search(name)) or (not _OF_THE_SYSTEM.fullmatch(name) and looks_secret(value))
+
+
+def looks_secret(value: str) -> bool:
+    """Has a value the form of a key, of a token or of an address with a password?"""
+    return bool(_SECRET_VALUE.search(value))
 
 
 def own_environment() -> dict[str, str]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 import msgspec
 
 from rejoinder.model.secret_forms import SECRET_WORDS
-from rejoinder.project import SECRET_NAME
+from rejoinder.project import is_secret
 
 # Compiled where they are used: most runs of a suite that is being written send nothing.
 _SECRET_HEADER = r"(?i)key|token|secret|auth|cookie|pass"
@@ -54,9 +54,9 @@ class SecretFinder:
             self._add(value, name)
 
     def add_variables(self, variables: Mapping[str, str]) -> None:
-        """Secrets among variables of the environment, told by their names."""
+        """Secrets among variables of the environment."""
         for name, value in variables.items():
-            if SECRET_NAME.search(name) and len(value) >= SHORTEST_COOKIE:
+            if is_secret(name, value) and len(value) >= SHORTEST_COOKIE:
                 self.add(value, f"env {name}")
 
     def add_settings(self, owner: str, settings: Mapping[str, Any]) -> None:
@@ -65,9 +65,14 @@ class SecretFinder:
             if name == "headers":
                 for header, text in dict(value or {}).items():
                     if re.search(_SECRET_HEADER, header) or (
-                        re.search(_PERHAPS_HEADER, header) and _looks_secret(str(text))
+                        re.search(_PERHAPS_HEADER, header) and _has_digits(str(text))
                     ):
                         self._add_header(str(text), f"header {header} of {owner}")
+            elif name == "env" and isinstance(value, dict):
+                for variable, text in value.items():
+                    if is_secret(str(variable), str(text)) and len(str(text)) >= SHORTEST_COOKIE:
+                        self.add(str(text), f"{variable} of {owner}")
+                self._add_field(name, value, f"{name} of {owner}")
             else:
                 self._add_field(name, value, f"{name} of {owner}")
 
@@ -81,7 +86,8 @@ class SecretFinder:
 
     def _add(self, value: str, name: str) -> None:
         if value and "{{" not in value:  # what is filled in is hidden where it comes from
-            self.secrets.setdefault(value, _marked(value, name))
+            for text in dict.fromkeys((value, value.strip())):  # programs trim what they are given
+                self.secrets.setdefault(text, _marked(text, name))
 
     def _add_field(self, name: str, value: Any, title: str) -> None:
         if name == "body" and isinstance(value, str):
@@ -93,7 +99,7 @@ class SecretFinder:
             for one in value:
                 self._add_field(name, one, title)
         elif isinstance(value, str):
-            if re.search(_SECRET_FIELD, name) or (re.search(_PERHAPS_FIELD, name) and _looks_secret(value)):
+            if re.search(_SECRET_FIELD, name) or (re.search(_PERHAPS_FIELD, name) and _has_digits(value)):
                 self.add(value.strip(), title)
             elif name in _ADDRESSES or "//" in value:
                 self._add_address(value, title)
@@ -138,7 +144,7 @@ def _userinfo(address: str) -> str:
     return parts.netloc.rpartition("@")[0]
 
 
-def _looks_secret(value: str) -> bool:
+def _has_digits(value: str) -> bool:
     return len(value) >= SHORTEST_COOKIE and any(map(str.isdigit, value))
 
 

@@ -6,6 +6,7 @@ Later wins: in each folder from the repository root down to the suite's `.agentv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -15,7 +16,7 @@ from msgspec import Struct, structs
 from rejoinder.errors import MissingKey, Severity
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, READY_NAMES, row_of
-from rejoinder.project import PROVIDERS_GROUP, SECRET_NAME, FileFault, display_path, find_entry_point
+from rejoinder.project import PROVIDERS_GROUP, FileFault, display_path, find_entry_point, is_secret
 from rejoinder.project.files import (
     CERTIFICATE_SPELLINGS,
     certificate_files,
@@ -41,6 +42,16 @@ _OWN_FIELDS = frozenset(
     ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings", "tools"]
 )
 _LEFT_OUT = object()
+_HIDDEN_SETTINGS = frozenset(
+    {
+        *("env", "args", "headers", "body", "command", "commandtemplate", "config", "mcpservers", "healthcheck"),
+        *("setup", "teardown", "authorizationtoken"),
+    }
+)
+"""Settings whose variables are secrets, without the marks between their words."""
+_ADDRESS_SETTINGS = frozenset({"url", "baseurl", "endpoint"})
+_SHORTEST_HIDDEN = 8
+"""Shorter values are words such as `debug`, unless their names say that they are secrets."""
 
 
 def _needs(provider: str, setting: DocumentPath) -> bool:
@@ -309,24 +320,37 @@ def needed_besides_model(provider: str) -> str | None:
     return next((group[0] for group in row_of(provider).needs if "model" not in group), None)
 
 
+def _is_hidden_at(path: DocumentPath, text: str, name: str, environment: Mapping[str, str]) -> bool:
+    """Is the value of a variable hidden because of the place that it fills? What programs are given, headers, bodies
+    and the rest of an address after its host may be keys, whatever the variable is called."""
+    if len(environment[name]) < _SHORTEST_HIDDEN:
+        return False
+    keys = [str(step).lower().replace("_", "").replace("-", "") for step in path if isinstance(step, str)]
+    if keys and keys[-1] in _ADDRESS_SETTINGS:
+        before = expand_environment(re.split(rf"\$\{{\{{\s*{name}\s*\}}\}}", text)[-2], environment)
+        return re.search(r"://[^/?#]*[/?#]", before) is not None
+    return not _HIDDEN_SETTINGS.isdisjoint(keys) and keys[-1] != "model"
+
+
 def settings_with_environment(target: Target, environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings with their `${{ VAR }}` filled in, and the secrets among the values, each with its name. Settings
     that count as absent are left out."""
     missing: dict[str, None] = {}
     secrets: dict[str, str] = {}
 
-    def fill_text(text: str) -> str:
+    def fill_text(text: str, path: DocumentPath) -> str:
         for name in environment_names(text):
-            if name not in environment:
+            value = environment.get(name)
+            if value is None:
                 missing[name] = None
-            elif SECRET_NAME.search(name) and environment[name]:
-                secrets[environment[name]] = f"env {name}"
+            elif value and (is_secret(name, value) or _is_hidden_at(path, text, name, environment)):
+                secrets[value] = f"env {name}"
         return expand_environment(text, environment)
 
     def fill(value: Any, path: DocumentPath) -> Any:
         if isinstance(value, str):
             left_out = _is_left_out(target.provider, path, value, environment)
-            return _LEFT_OUT if left_out else fill_text(value)
+            return _LEFT_OUT if left_out else fill_text(value, path)
         if isinstance(value, list | tuple):
             return [fill(item, (*path, position)) for position, item in enumerate(value)]
         if isinstance(value, dict):

@@ -149,3 +149,8 @@ AGENTS = {
         can_continue=True,
     ),
 }
+
+
+def keys_for(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The keys that an agent is handed, by the names of their variables."""
+    return {name: value for name in AGENTS[agent].keys if (value := environment.get(name))}

@@ -18,7 +18,7 @@ from rejoinder.project import read_environment
 from rejoinder.providers.agents.agent_settings import read_agent_settings, with_own_files
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat, agent_error
 from rejoinder.providers.agents.environment import environment_for
-from rejoinder.providers.agents.kinds import AGENTS
+from rejoinder.providers.agents.kinds import AGENTS, keys_for
 from rejoinder.providers.agents.preread import write_preread
 from rejoinder.providers.agents.workspace import (
     Revision,
@@ -68,7 +68,7 @@ class AgentProvider:
         self._kind = AGENTS[target.provider]
         self._exchange = exchange
         self._environment = read_environment(Path(folders[0]), Path(folders[-1]), Path.cwd())
-        keys = {name: value for name in self._kind.keys if (value := self._environment.get(name))}
+        keys = keys_for(target.provider, self._environment)
         for name, value in keys.items():
             exchange.secret_finder.add(value, f"env {name}")
         self._owner = str(uuid4())
