@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from rejoinder.providers import local, local_weights
+from rejoinder.providers.local_server import Loading, LocalServer
 from rejoinder.providers.local_weights import WEIGHTS, fetched_file, get_weights
 from tests.kit import (
     Process,
@@ -313,3 +315,17 @@ def test_an_unknown_model_cannot_be_got(project: Project) -> None:
 def test_words_that_are_no_command_are_patterns(project: Project) -> None:
     assert "openai/gpt-5-mini" in project.run("models", "openai/gpt-5-mini")
     assert "rejoinder models get smollm2" in project.run("models", "--help")
+
+
+def test_a_signal_while_a_server_is_closed_ends_in_no_traceback() -> None:
+    async def close_and_cancel() -> int | None:
+        server = LocalServer(Loading(path="none.gguf", name="none", slots=1, context=1, threads=1))
+        pipe = asyncio.subprocess.PIPE
+        process = server._process = await asyncio.create_subprocess_exec("sleep", "60", stdin=pipe)
+        closing = asyncio.create_task(server.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await closing
+        return process.returncode
+
+    assert asyncio.run(close_and_cancel()) == -signal.SIGKILL

@@ -102,3 +102,32 @@ def test_a_variable_of_the_project_is_named_as_it_has_to_be_written(project: Pro
     project.write(".rejoinder/config.yaml", {"vars": {"city": "Lima"}})
     [warning] = project.warnings(suite_of(prompt="{{ city }}"))
     assert "write `{{ var('city') }}`" in warning["message"]
+
+
+@pytest.mark.parametrize("more", [{}, {"vars": {"topic": "Jinja"}}], ids=["without variables", "with variables"])
+def test_braces_are_written_as_a_text(project: Project, more: dict[str, Any]) -> None:
+    case = {"prompt": "Explain {{ '{{' }} concept {{ \"}}\" }} and {{'{{'}} x }}", **more}
+    suite = suite_of(**case)
+    assert (warned(project, suite), project.errors(suite)) == ([], [])
+    assert project.prompt(case)["messages"][-1]["content"] == "Explain {{ concept }} and {{ x }}"
+
+
+def test_braces_are_written_in_follow_ups_and_judges(project: Project) -> None:
+    follow_up = {"contains": "z", "prompt": "Not {{ '{{' }} a }}: {{ response }}", "checks": [{"contains": "b"}]}
+    suite = {
+        "targets": [scripted("bot", "one", "b")],
+        "target": "bot",
+        "evals": [{"prompt": "q", "checks": [follow_up]}],
+    }
+    project.write("evals.yaml", suite)
+    [result] = project.run_json("run", "evals.yaml", code=None)["results"]
+    assert result["turns"][1]["prompt"] == "Not {{ a }}: one"
+
+
+@pytest.mark.parametrize("more", [{}, {"vars": {"topic": "Jinja"}}], ids=["without variables", "with variables"])
+def test_the_name_of_a_case_may_hold_braces(project: Project, more: dict[str, Any]) -> None:
+    suite = suite_of(name="Renders {{ concept }}, {{ topic }}", **more)
+    assert (warned(project, suite), project.errors(suite)) == ([], [])
+    project.write("evals.yaml", {**suite, "targets": [scripted("bot", "x")], "target": "bot"})
+    [result] = project.run_json("run", "evals.yaml")["results"]
+    assert result["name"] == f"Renders {{{{ concept }}}}, {'Jinja' if more else '{{ topic }}'}"

@@ -44,26 +44,29 @@ from rejoinder.model import (
 )
 
 SYSTEM_TEXT = """\
-You are grading an answer. Reply with one JSON object and nothing else:
+You are grading an answer. Reply with one JSON object and nothing else: a value of your own for each key.
 
-{"score": 0.0 to 1.0, "hits": ["what the answer gets right"], "misses": ["what it lacks or gets wrong"], \
-"reasoning": "one or two sentences"}
-
-List at most four hits and four misses, each specific. A score of 1.0 means that the demand is met in full."""
+"score": a number from 0.0 to 1.0; 1.0 means that the demand is met in full
+"hits": a list of at most four texts, each something specific that this answer gets right
+"misses": a list of at most four texts, each something specific that this answer lacks or gets wrong
+"reasoning": a text that explains the score of this answer in one or two sentences of your own"""
 
 RUBRIC_SYSTEM_TEXT = """\
-You are grading an answer by a rubric. Reply with one JSON object and nothing else:
+You are grading an answer by a rubric. Reply with one JSON object and nothing else: a value of your own for each key.
 
-{"criteria": [{"id": "the criterion's id", "met": true or false, "reasoning": "one sentence"}], \
-"reasoning": "one or two sentences on the whole"}
+"criteria": a list with one object for each criterion; each object has its "id", "met" (true or false) and \
+"reasoning", which explains it in one sentence of your own
+"reasoning": a text that explains the whole in one or two sentences of your own
 
 Judge every criterion once, by its id. A criterion with score ranges gets "score", a whole number from 0 to 10, \
 instead of "met"."""
 
 COMPARE_SYSTEM_TEXT = """\
-You are comparing two answers to the same question. Reply with one JSON object and nothing else:
+You are comparing two answers to the same question. Reply with one JSON object and nothing else: a value of your own \
+for each key.
 
-{"better": "1", "2" or "tie", "reasoning": "one or two sentences"}
+"better": "1", "2" or "tie"
+"reasoning": a text that explains the choice in one or two sentences of your own
 
 The order of the answers says nothing about them, and neither does their length. Answer "tie" where neither is \
 clearly better."""

@@ -45,10 +45,13 @@ def _description(user: User) -> list[str]:
 
 
 AUDIT_SYSTEM_TEXT = """\
-You check how a person in a conversation was played. Reply with one JSON object and nothing else:
+You check how a person in a conversation was played. Reply with one JSON object and nothing else: \
+a value of your own for each key.
 
-{"fault": "none", "role" or "contradiction", "turn": the number of the person's speech, "evidence": "the words", \
-"reasoning": "one or two sentences"}
+"fault": "none", "role" or "contradiction"
+"turn": the number of the person's speech
+"evidence": the words that show the fault
+"reasoning": a text that explains the fault in one or two sentences of your own
 
 "role": the person speaks as an assistant, helps with or carries out the task, or says that it is a model. \
 "contradiction": the person says something that contradicts its description, or what it said before. Judge the person \

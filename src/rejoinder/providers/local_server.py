@@ -149,6 +149,14 @@ class LocalServer:
             process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             process.kill()  # it has nothing to finish, and taking the server down may hang
+        # A second signal may cancel us here. The process is dead already, so the end of the run can wait for it.
+        ending = asyncio.ensure_future(self._reap(process))
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([ending], timeout=ENDING_S)
+                return
+
+    async def _reap(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
         if self._listening is not None:
             await self._listening

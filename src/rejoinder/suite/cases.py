@@ -123,7 +123,7 @@ class CaseBuilder:
             user=course.user,
             conversation_checks=course.whole,
             condition=self.draft.condition,
-            name=self._optional("name"),
+            name=self._name(),
             outcome=self._optional(outcome_key),
             expected_messages=self._message_list("expected_messages"),
             conversation_id=self._optional("conversation_id"),
@@ -233,6 +233,13 @@ class CaseBuilder:
         at = self._at("tags")
         own = (self.texts.text(tag, f"{at}[{i}]") for i, tag in enumerate(self.data["tags"]))
         return tuple(dict.fromkeys((*self.defaults.tags, *own)))
+
+    def _name(self) -> str | None:
+        """The name, with the variables that there are: what it holds beside them is for people, and no mistake."""
+        value = self.data.get("name")
+        if value is None or "{{" not in value:
+            return value
+        return templates.expand(value, self.texts.variables.for_text(value), templates.say_nothing)
 
     def _optional(self, key: str) -> str | None:
         value = self.data.get(key)

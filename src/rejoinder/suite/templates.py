@@ -5,6 +5,7 @@
     {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time;
     {{ failed(answer) }}  {{ turn('x').response }}       the last with its like, and extracted names, in planned turns
     {{ candidate_answer }} and its like                  in a judge's own prompt
+    {{ '{{' }}  {{ '}}' }}                               braces as they are
 
 Everything else in braces is literal text. Expansion is single-pass: what comes in is never read again.
 """
@@ -25,7 +26,8 @@ from rejoinder.spelling import did_you_mean, list_words, nearest
 
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:
-        (?P<function>var|secret|env)\(\s*(?P<quote>['"])(?P<argument>[^'"]*)(?P=quote)\s*\)
+        (?P<literal>'\{\{'|"\{\{"|'\}\}'|"\}\}")
+      | (?P<function>var|secret|env)\(\s*(?P<quote>['"])(?P<argument>[^'"]*)(?P=quote)\s*\)
       | turn\(\s*(?P<mark>['"])(?P<step>[^'"]*)(?P=mark)\s*\)\.response
       | (?P<name>[^\W\d][\w.-]*)(?:\(\s*(?P<turn>\d{1,9}|answer)\s*\))?
       | (?P<misquote>(?i:turns?|responses?|failed)\s*[(\[][^{}]*)
@@ -57,6 +59,10 @@ class Scope(Struct, frozen=True):
     """For `{{ name }}`: the case's own and all above; None where the case has no variables."""
     secrets: dict[str, str] = {}
     """Filled with each secret that was used: its value and the expression that names it."""
+
+
+def say_nothing(code: str, message: str) -> None:
+    """A report for texts in which nothing is a mistake."""
 
 
 def expand(text: str, scope: Scope, report: Report) -> str:
@@ -284,7 +290,7 @@ def _is_misquoted(match: re.Match[str], scope: Scope, quotable: Quotable, report
     name, written = match["name"], match[0]
     inside = written[2:-2].strip()
     known = {**scope.variables, **(scope.names or {})}
-    if match["function"] or (name in known and not match["turn"]):
+    if match["function"] or match["literal"] or (name in known and not match["turn"]):
         return False
     if _LIKE_TURN.match(inside):
         report("unknown-turn", f"`{written}` quotes no turn; {_how_to_quote(inside, quotable)}")
@@ -316,6 +322,8 @@ def _no_step(written: str, step: str, known: tuple[str, ...]) -> str:
 
 def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
     function, name = match["function"], match["name"]
+    if match["literal"]:
+        return match["literal"][1:-1]
     if match["misquote"]:
         return match[0]
     if function:
@@ -339,7 +347,7 @@ def _unfilled(match: re.Match[str], scope: Scope) -> str:
         return f"`{written}` has a value in {where} only, so it stays as written here"
     if name in scope.variables:
         return f"`{written}` has no value; write `{{{{ var('{name}') }}}}`"
-    hint = did_you_mean(name, scope.variables) or "; define it under `vars`, or write it without braces"
+    hint = did_you_mean(name, scope.variables) or "; define it under `vars`, or write the braces as `{{ '{{' }}`"
     return f"`{written}` has no value, so it stays as written{hint}"
 
 
