@@ -109,3 +109,11 @@ def test_the_token_savings_of_toon_are_documented_as_measured() -> None:
     for name, json_tokens, _, toon_tokens, saving in rows:
         assert name in benchmark
         assert float(saving) == round(100 * (1 - int(toon_tokens) / int(json_tokens)), 1)
+
+
+def test_the_page_about_other_tools_promises_nothing() -> None:
+    """What rejoinder lacks is said plainly: a sentence with "yet" is wrong as soon as somebody has written it."""
+    text = (ROOT / "docs" / "others.md").read_text("utf-8")
+    assert not re.findall(r"[^.]*\byet\b[^.]*\.", text)
+    for page in ("viewer.md", "report.md", "tools.md"):
+        assert f"({page})" in text

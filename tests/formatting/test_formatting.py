@@ -516,6 +516,34 @@ def test_agentv_keeps_references_of_leading_system_messages_in_chat(with_files: 
     assert shown["chat_prompt"][0]["content"].endswith("</file>\n\n<Attached: g.instructions.md>")
 
 
+CAREFUL = "You are a careful assistant. Follow all provided instructions and do not fabricate results."
+
+
+@spec("P16")
+def test_agentv_sends_its_own_system_prompt_where_there_is_no_other(with_files: Project) -> None:
+    profile = {"profile": "agentv"}
+    system, user = {"role": "system", "content": CAREFUL}, {"role": "user", "content": "hi"}
+    assert with_files.prompt({"prompt": "hi"}, formatting=profile)["messages"] == [system, user]
+    chat = messages(text("user", "hi"), text("assistant", "a"), text("user", "u"))
+    assert with_files.prompt(chat, formatting=profile)["messages"][:2] == [system, user]
+    own = with_files.prompt({"prompt": "hi"}, formatting=profile, metadata={"system_prompt": "P"})
+    assert own["messages"][0]["content"] == "P"
+    spoken = with_files.prompt(messages(text("system", "S"), text("user", "hi")), formatting=profile)
+    assert CAREFUL not in str(spoken["messages"])
+    for default, sent in (("D", [{"role": "system", "content": "D"}, user]), ("", [user])):
+        other = with_files.prompt({"prompt": "hi"}, formatting={**profile, "default_system_prompt": default})
+        assert other["messages"] == sent
+
+
+@spec("P16")
+def test_agentv_sends_guidelines_of_a_chat_without_its_own_system_prompt(with_files: Project) -> None:
+    chat = messages(text("system", [file("g.instructions.md")]), text("user", "hi"), text("assistant", "a"))
+    options: dict[str, Any] = {"formatting": {"profile": "agentv"}, "guideline_patterns": ["**/*.instructions.md"]}
+    assert CAREFUL not in str(with_files.prompt(chat, **options)["messages"])
+    flat = messages(text("user", [file("g.instructions.md"), {"type": "text", "value": "hi"}]))
+    assert with_files.prompt(flat, **options)["messages"][0]["content"].startswith(f"{CAREFUL}\n\n[[ ## Guidelines")
+
+
 @spec("P16")
 def test_an_explicit_option_wins_over_the_profile(with_files: Project) -> None:
     shown = with_files.prompt(

@@ -229,6 +229,22 @@ def test_what_a_suite_names_outside_of_itself_is_refused(place: Project, listene
     assert not listener.was_reached
 
 
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"metadata": {"model": "openai/gpt-5"}, "target": None}, "metadata.model"),
+        ({"target": "openai/gpt-5"}, "target"),
+        ({"target": ["one", "openai/gpt-5"]}, "target"),
+        ({"execution": {"target": ["openai/gpt-5"]}}, "execution.target"),
+    ],
+)
+def test_a_refused_target_is_found_where_the_suite_names_it(place: Project, more: dict[str, Any], path: str):
+    suite = {key: value for key, value in {**scripted(1), **more}.items() if value is not None}
+    suite["targets"] = [{**suite["targets"][0], "name": "one"}]
+    [detail] = api(settings(place.folder), "POST", "/runs", {"yaml": json.dumps(suite)}).json()["error"]["details"]
+    assert detail["path"] == path
+
+
 @pytest.mark.parametrize("way", ROWS)
 def test_so_is_what_a_row_of_a_data_set_names(place: Project, way: str):
     suite = {**scripted(1), "cases": "rows.jsonl", "checks": [{"contains": "one"}]}

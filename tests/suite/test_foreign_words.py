@@ -134,7 +134,17 @@ OF_AGENTV = [
     "    assert:\n      - {type: contains, value: Hi}\n",
     "target: llm\nevaluate_options: {max_concurrency: 2}\nprompts: ['{{ input }}']\ntests:\n  - id: a\n"
     "    vars: {input: Hello!}\n    assert:\n      - {type: contains, value: Hi}\n",
+    "description: mine\nproviders: [llm]\nprompts: ['{{ input }}']\ntests:\n  - id: a\n    vars: {input: Hello!}\n"
+    "    assert:\n      - Is warm\n",
+    "providers: [llm]\nprompts: ['{{ input }}']\nenvironment: {type: docker}\ntests:\n  - id: a\n"
+    "    vars: {input: Hello!}\n    assert:\n      - {type: contains, value: Hi}\n",
+    "providers: [llm]\nprompts: ['{{ input }}']\ntests:\n  - id: a\n    vars: {input: Hello!}\n"
+    "    assert:\n      - {type: script, command: [./grade.sh]}\n",
 ]
+UNCLEAR = (
+    "providers: [llm]\nprompts: ['{{ input }}']\ntests:\n  - id: a\n    vars: {input: Hello!}\n"
+    "    assert:\n      - {type: contains, value: Hi}\n"
+)
 
 
 @pytest.mark.parametrize("text", OF_AGENTV)
@@ -143,6 +153,16 @@ def test_a_file_of_a_later_agentv_is_recognised_in_one_message(project: Project,
     assert "a later AgentV" in error["message"] and "`criteria` is `outcome`" in error["message"]
     assert error["code"] == "unknown-key" and error["line"] == text[: text.index("tests:")].count("\n") + 1
     assert project.invoke("run", "evals.yaml").exit_code == 2
+
+
+def test_a_file_that_both_tools_could_have_written_is_agentvs_beside_its_folder(project: Project) -> None:
+    [error] = project.errors(UNCLEAR)
+    assert "promptfoo" in error["message"]
+    project.write(".agentv/config.yaml", {"providers": "file://providers.yaml"})
+    [error] = project.errors(UNCLEAR)
+    assert "AgentV" in error["message"]
+    [error] = project.errors(f"defaultTest: {{options: {{}}}}\n{UNCLEAR}")
+    assert "promptfoo" in error["message"]
 
 
 def test_a_suite_with_one_word_of_agentv_is_none_of_its_files(project: Project) -> None:
@@ -186,3 +206,16 @@ def test_numbers_in_rows_are_taken_as_text(project: Project) -> None:
     target = scripted("s", "42")
     project.write("evals.yaml", {"targets": [target], "cases": "rows.jsonl"})
     project.run("run", "evals.yaml")
+
+
+def test_a_judges_prompt_of_agentv_4_is_told_the_variable_that_means_the_same(project: Project) -> None:
+    check = {"llm_judge": {"criteria": "Right?", "prompt": "Compare {{ candidate_answer }} with {{expected_output}}."}}
+    [error] = project.errors(suite_of(checks=[check]))
+    assert "did you mean `{{reference_answer}}`?" in error["message"]
+
+
+def test_a_missing_variable_names_the_command_that_sets_it(project: Project) -> None:
+    [error] = project.errors(suite_of(prompt="{{ var('mail') }}", checks=[{"contains": "x"}]))
+    assert "`rejoinder var set mail VALUE`" in error["message"]
+    project.run("var", "set", "mail", "a@example.com")
+    assert project.errors(suite_of(prompt="{{ var('mail') }}", checks=[{"contains": "x"}])) == []

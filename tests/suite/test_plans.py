@@ -117,6 +117,50 @@ def test_agentvs_conversations_are_read(project: Project) -> None:
     assert [one.over for one in read.conversation_checks] == ["transcript"]
 
 
+def test_conversations_of_agentv_4_are_read_under_their_own_names(project: Project) -> None:
+    case = {
+        "id": "tutor",
+        "mode": "conversation",
+        "criteria": "Keeps the context.",
+        "aggregation": "mean",
+        "on_turn_failure": "stop",
+        "input": [{"role": "system", "content": "You teach."}],
+        "turns": [
+            {
+                "input": "Say one",
+                "assertions": [{"type": "contains", "value": "one"}, {"type": "icontains", "value": "O"}],
+            },
+            {"input": "And two", "expected_output": "two", "assertions": [{"type": "contains", "value": "two"}]},
+        ],
+        "assertions": [{"type": "contains", "value": "nowhere", "negate": True}],
+    }
+    suite = {"description": "of AgentV", "execution": {"target": "llm"}, "tests": [case]}
+    judge = {"name": "judge", "provider": "scripted", "judge": [True]}
+    llm = {"name": "llm", "provider": "scripted", "replies": ["one", "two"], "judge_target": "judge"}
+    project.write(".agentv/targets.yaml", {"targets": [llm, judge]})
+    project.write("evals/one.yaml", suite)
+    assert project.validate("evals/one.yaml")["files"][0]["errors"] == []
+    for path in ("evals/one.yaml", "evals"):
+        [result] = project.run_json("run", path)["results"]
+        assert (result["id"], result["passed"], len(result["turns"])) == ("tutor", True, 2)
+
+
+@pytest.mark.parametrize(
+    ("tests", "code"),
+    [
+        ([{"id": "a", "prompt": "q", "checks": [YES]}], "unknown-key"),
+        ([{"id": "a", "mode": "conversation", "turns": [{"input": "a", "assertions": [5]}]}], "wrong-type"),
+        (
+            [{"id": "a", "mode": "conversation", "turns": [{"input": "a", "assert": ["x"], "assertions": ["y"]}]}],
+            "conflicting-keys",
+        ),
+    ],
+)
+def test_mistakes_under_tests_are_found(project: Project, tests: list[dict[str, Any]], code: str) -> None:
+    [error] = project.errors({"tests": tests, "target": "scripted/x"})
+    assert error["code"] == code
+
+
 def test_a_sharded_task_is_a_case_for_each_condition(project: Project) -> None:
     shards = {"task": "all", "pieces": ["one", "two", "three"], "order": "shuffled", "seed": 3}
     full, concat, sharded = load(project, {"id": "trip", "shards": shards, "checks": [YES]})

@@ -63,7 +63,7 @@ def _format_messages(case: Case, options: Formatting, mode: Mode) -> Prompt:
     chat = write_chat(turns.turns, options, own_prompt, guidelines) if has_chat else None
     if chat is None:
         messages = write_flat_request(question, prompt, guidelines)
-    elif prompt == own_prompt:
+    elif prompt == own_prompt or (guidelines and not options.default_before_guidelines):
         messages = chat
     else:
         messages = write_chat(turns.turns, options, prompt, guidelines)

@@ -42,6 +42,8 @@ class Formatting(Struct, frozen=True, kw_only=True):
     """Outside leading system messages; those keep their references wherever turns do."""
     guideline_only_turns: bool = True
     has_chat_prompt: bool = True
+    default_before_guidelines: bool = True
+    """Does a chat whose system message has nothing but guidelines begin with the default system prompt?"""
     later_roles_as_assistant: bool = False
     """Send later system messages and tool messages as marked assistant messages."""
 
@@ -61,6 +63,10 @@ _PROFILES: dict[ProfileName, Formatting] = {
     ),
     "agentv": Formatting(
         profile="agentv",
+        default_system_prompt=(
+            "You are a careful assistant. Follow all provided instructions and do not fabricate results."
+        ),
+        default_before_guidelines=False,
         chat_file_style="xml",
         guidelines_style="xml",
         guidelines_by_base_name=True,

@@ -9,6 +9,8 @@ from rejoinder.model import ConversationCheck, Item
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite.checks import Texts, read_items
 
+ASSERTIONS = ("assert", "assertions")
+"""Names of the list of assertions, in AgentV 5 and 4."""
 _SAME = (
     *("contains", "icontains", "contains_any", "contains_all", "icontains_any", "icontains_all", "regex", "equals"),
     *("starts_with", "ends_with"),

@@ -509,13 +509,17 @@ def _judge_template(texts: CaseTexts, file: Path, written: str, at: str) -> Judg
     return templates.read_judge_template(text), text
 
 
+_OTHER_JUDGE_VARIABLES = {"expected_output": "reference_answer", "output": "candidate_answer"}
+"""Variables of judges' prompts in later versions of AgentV."""
+
+
 def _look_for_unfilled(texts: CaseTexts, template: str, at: str, names: Mapping[str, Any]) -> None:
     """An unknown name in a judge's prompt stays as it is; one that is nearly a judge's variable is an error."""
     for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
         if name in JUDGE_VARIABLES or name in names:
             continue
         message = f"`{{{{{name}}}}}` is not a variable of a judge's prompt"
-        if meant := nearest(name, JUDGE_VARIABLES):
+        if meant := _OTHER_JUDGE_VARIABLES.get(name) or nearest(name, JUDGE_VARIABLES):
             texts.problem("missing-variable", at, f"{message}; did you mean `{{{{{meant}}}}}`?")
         else:
             known = ", ".join(JUDGE_VARIABLES)

@@ -104,8 +104,11 @@ def looks_like_suite(path: Path) -> bool:
     """Does the file have a key that only suites have? Broken YAML counts by its text."""
     text = _head(path, 1_000_000)
     start = r"[{,\n]\s*" if text.lstrip().startswith("{") else "^"
-    return re.search(rf"{start}[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None or (
-        re.search(rf"{start}[\"']?cases[\"']?\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
+    has_tests = re.search(rf"{start}[\"']?tests[\"']?\s*:", text, re.MULTILINE) is not None
+    return (
+        re.search(rf"{start}[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None
+        or re.search(rf"{start}[\"']?cases[\"']?\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
+        or (has_tests and re.search(r"\bmode[\"']?\s*:\s*[\"']?conversation\b", text) is not None)
     )
 
 

@@ -90,9 +90,20 @@ _OF_WHOLE = ("always", "never", "by_turn", "after", "before", "on")
 
 _AGENTV_CASE = ("input", "criteria", "expected_output", "assert", "assertions")
 """Keys of cases in AgentV since it has `tests`."""
-_AGENTV_SUITE = ("default_test", "evaluate_options")
-"""Keys of its files since they resemble those of promptfoo, which spells them otherwise."""
+_AGENTV_SUITE = ("default_test", "evaluate_options", "environment", "workspace", "governance", "experiment")
+"""Keys of its files that promptfoo does not have, or spells differently."""
 _PROMPTFOO = ("prompts", "providers", "tests", "scenarios", "defaultTest")
+_PROMPTFOO_ALONE = ("defaultTest", "evaluateOptions", "commandLineOptions", "outputPath", "redteam", "derivedMetrics")
+_OF_AGENTV = (
+    "this is a file of a later AgentV than those that are read ({words}); here `tests` are `evals`, `input` (in AgentV"
+    " 5 `vars.input`) is `prompt` (`input_messages` where it is a list), `criteria` is `outcome`, `expected_output` is"
+    " `expected_messages`, `providers` are `targets`, and `assert` is `checks`, where the kind of a check is its key"
+    " (`- contains: Paris`) and a text alone is `- llm_judge: {{criteria: ...}}`"
+)
+_OF_PROMPTFOO = (
+    "this is a configuration of promptfoo ({words}), which is not read; here `tests` are `evals`, each with a `prompt`"
+    " of its own, `assert` is `checks`, and `providers` are `targets`"
+)
 
 
 def find_key(word: str, value: Any) -> Advice | None:
@@ -154,31 +165,53 @@ def _sense(kind: str) -> set[str]:
     return senses | {"not"} if re.search(r"(?:^|_)(?:no|none|never|without)(?:_|$)", kind) else senses
 
 
-def recognise(suite: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key and the words for a file that is another tool's: one message says so, and not one for each key."""
-    if {"evals", "evalcases"} & set(suite):
+def recognise(suite: Mapping[str, Any], *, beside_agentv: bool) -> tuple[str, str] | None:
+    """The key and the words for a file that is another tool's: one message says so, and not one for each key.
+    `beside_agentv`: there is a folder of AgentV above the file."""
+    if {"evals", "evalcases"} & set(suite) or has_conversations(suite):
         return None
-    if used := _words_of_agentv(suite):
-        return "tests", (
-            f"this is a file of a later AgentV than those that are read ({list_words([f'`{word}`' for word in used])});"
-            " here `tests` are `evals`, `input` is `prompt` (`input_messages` where it is a list), `criteria` is"
-            " `outcome`, `expected_output` is `expected_messages`, and `assert` is `checks`, where the kind of a check"
-            " is its key (`- contains: Paris`)"
-        )
     keys = [key for key in suite if key in _PROMPTFOO]
-    if len(keys) < 2 or not {"providers", "prompts"} & set(keys):
-        return None
-    words = list_words([f"`{key}`" for key in keys])
-    return keys[0], (
-        f"this is a configuration of promptfoo ({words}), which is not read; here `tests` are `evals`, each with a"
-        " `prompt` of its own, `assert` is `checks`, and `providers` are `targets`"
+    has_its_form = len(keys) > 1 and bool({"providers", "prompts"} & set(keys))
+    if "tests" in suite and not any(word in suite for word in _PROMPTFOO_ALONE):
+        words = _words_of_agentv(suite)
+        of_agentv = bool(words) if has_its_form else len(words) > 1
+        if of_agentv or (beside_agentv and (has_its_form or words)):
+            return "tests", _OF_AGENTV.format(words=_quote(["tests", *keys, *words]))
+    return (keys[0], _OF_PROMPTFOO.format(words=_quote(keys))) if has_its_form else None
+
+
+def has_conversations(suite: Mapping[str, Any]) -> bool:
+    """Whether its `tests` are conversations in AgentV's form, which is read."""
+    tests = suite.get("tests")
+    return (
+        isinstance(tests, list)
+        and bool(tests)
+        and not {"providers", "prompts"} & set(suite)
+        and all(isinstance(case, dict) and case.get("mode") == "conversation" for case in tests)
     )
 
 
 def _words_of_agentv(suite: Mapping[str, Any]) -> list[str]:
-    """The words by which a file of a later AgentV is known; none where it is no such file."""
+    """The words by which a file of a later AgentV is known."""
     tests = suite.get("tests")
-    cases: list[Any] = tests if isinstance(tests, list) else []
-    used = {key for case in cases if isinstance(case, dict) for key in case}
+    cases: list[Any] = [case for case in tests if isinstance(case, dict)] if isinstance(tests, list) else []
+    used = {key for case in cases for key in case}
     words = [word for word in _AGENTV_SUITE if word in suite] + [word for word in _AGENTV_CASE if word in used]
-    return ["tests", *words] if "tests" in suite and len(words) > 1 and "providers" not in suite else []
+    if {"providers", "prompts"} & set(suite):  # promptfoo has `assert`, too
+        asserted = [item for case in (suite, *cases) for item in _list_of(case.get("assert"))]
+        words = [word for word in words if word not in ("assert", "assertions")]
+        if any(isinstance(item, str) for item in asserted):
+            words.append("texts in `assert`")
+        if any(isinstance(item, dict) and item.get("type") == "script" for item in asserted):
+            words.append("type: script")
+    elif isinstance(tests, str):
+        words.append("a path in `tests`")
+    return words
+
+
+def _list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _quote(words: list[str]) -> str:
+    return list_words([word if "`" in word else f"`{word}`" for word in dict.fromkeys(words)])

@@ -12,6 +12,7 @@ from rejoinder.errors import UNFILLED, Severity
 from rejoinder.model import Formatting, Problem, Suite, Target, Variant, file_in_project, formatting_for
 from rejoinder.model.tools import MOST_ROUNDS, Tool
 from rejoinder.project import FileFault, display_path, user_values
+from rejoinder.suite.agentv_files import FOLDER
 from rejoinder.suite.case_collector import CaseCollector, Review, name_variant, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, WrittenVariant
@@ -91,12 +92,15 @@ class _SuiteReader:
         self.source = source
         self.options = options
         self.project: Project = open_project(path.parent)
-        self.checked: CheckedSuite = check_suite(source)
+        self.checked: CheckedSuite = check_suite(source, beside_agentv=self._is_beside_agentv())
         self.data = self.checked.data
         self.problems = [*self.project.problems, *self.checked.problems]
         self.finder = self.project.finder(path.parent)
         self.files = TextFiles(self.finder)
         self.texts = _SuiteTexts(source, self.data, options.missing, self.problems, self.files)
+
+    def _is_beside_agentv(self) -> bool:
+        return any((layer.folder / FOLDER).is_dir() for layer in self.project.layers)
 
     def read(self, review: Review | None) -> Loaded:
         if not self.checked.raw:

@@ -31,7 +31,7 @@ from rejoinder.model import (
     Words,
     follow_ups_of,
 )
-from rejoinder.suite.assertions import read_assertions, read_whole_assertions
+from rejoinder.suite.assertions import ASSERTIONS, read_assertions, read_whole_assertions
 from rejoinder.suite.checks import Texts, compile_path, compile_pattern, read_check, read_items
 from rejoinder.suite.context import CaseDefaults
 from rejoinder.suite.ready_followups import add_ready
@@ -86,7 +86,8 @@ def read_course(
     texts.quoting(Quotable(checks=extracted_names(data)))
     whole = read_whole(defaults.conversation_checks, "conversation_checks", texts)
     whole += read_whole(data.get("conversation_checks", []), at("conversation_checks"), texts)
-    whole += read_whole_assertions(data.get("assert", []), at("assert"), texts)
+    for key in ASSERTIONS:
+        whole += read_whole_assertions(data.get(key, []), at(key), texts)
     texts.quoting(REPLIES_ALONE)
     if plan is not None:
         _look_for_unused(plan.steps, whole, texts)
@@ -207,7 +208,9 @@ def _read_message(value: dict[str, Any], at: str, texts: StepTexts) -> Words:
 
 def _read_checks(turn: dict[str, Any], at: str, texts: StepTexts) -> tuple[Item, ...]:
     own = read_items(turn["checks"], f"{at}.checks", texts) if "checks" in turn else ()
-    return own + (read_assertions(turn["assert"], f"{at}.assert", texts) if "assert" in turn else ())
+    for key in ASSERTIONS:
+        own += read_assertions(turn.get(key, []), f"{at}.{key}", texts)
+    return own
 
 
 def _read_expected(turn: dict[str, Any], at: str, texts: StepTexts) -> str | None:

@@ -154,5 +154,5 @@ _SUITE: dict[str, Pruner] = {
     "metadata": _mapping_of({}),
     "formatting": _mapping_of({}),
     "defaults": _mapping_of(_CASE),
-    **dict.fromkeys(("evals", "evalcases"), _cases),
+    **dict.fromkeys(("evals", "evalcases", "tests"), _cases),
 }

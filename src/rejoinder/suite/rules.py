@@ -379,13 +379,13 @@ def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violat
                 yield Violation("missing-field", (*path, "turns"), f"`{key}` is about `turns`, and there are none")
                 break
     if "mode" not in case:
-        for key in ("input", "assert", "criteria"):
+        for key in ("input", "assert", "assertions", "criteria"):
             if key in case and (advice := find_key(key, case[key])) is not None:
                 message = f"unknown key `{key}` in a case; {advice.words}"
                 yield Violation("unknown-key", (*path, key), message, key=True, instead=advice.instead)
     for turn, place in _mappings(case.get("turns"), (*path, "turns")):
         yield from _misplaced_tools(turn.get("messages"), (*place, "messages"))
-        names = {"messages": "prompt", "input": "prompt", "expected_output": "expected"}
+        names = {"messages": "prompt", "input": "prompt", "expected_output": "expected", "assertions": "assert"}
         yield from find_two_names([(*place, key) for key in turn], names)
 
 

@@ -39,7 +39,7 @@ _AGENTV = {
 }
 """The names of AgentV's formats that are read."""
 _ITEM_WORDS = {
-    **dict.fromkeys(("evals", "evalcases"), "a case"),
+    **dict.fromkeys(("evals", "evalcases", "tests"), "a case"),
     **dict.fromkeys(("input_messages", "expected_messages"), "a message"),
     **dict.fromkeys(("checks", "or", "and", "conversation_checks"), "a check"),
     "turns": "a turn",
@@ -97,7 +97,7 @@ _EMPTY = {
     **dict.fromkeys(("code", "script", "command", "run"), "; write the command line to run"),
     **dict.fromkeys(("tool_calls", "calls"), "; where no tool may be called, write `tool_calls: {max: 0}`"),
     "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
-    **dict.fromkeys(("evals", "evalcases"), "; add at least one case"),
+    **dict.fromkeys(("evals", "evalcases", "tests"), "; add at least one case"),
     "input_messages": "; add at least one message",
 }
 """What to do about an empty value, by its key or else by the code."""

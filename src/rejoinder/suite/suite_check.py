@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rejoinder.model import Problem
 from rejoinder.suite.document_paths import DocumentPath
-from rejoinder.suite.foreign import recognise
+from rejoinder.suite.foreign import has_conversations, recognise
 from rejoinder.suite.pruning import ANYTHING, prune_suite, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CaseRules, find_conflicts, find_conflicts_of_suite, find_faults_of_variants
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations
@@ -38,14 +38,14 @@ class CheckedSuite(Struct, frozen=True):
         return self.refuses(*keys, "defaults", ANYTHING)
 
 
-def check_suite(source: Source) -> CheckedSuite:
+def check_suite(source: Source, *, beside_agentv: bool = False) -> CheckedSuite:
     data = source.document.data
     if data is None:
         only = "has nothing but comments" if source.text.strip() else "is empty"
         message = f"the file {only}; a suite needs `evals`"
         return CheckedSuite({}, [source.violation(Violation("missing-field", ("evals",), message))])
     raw: dict[str, Any] = data if isinstance(data, dict) else {}
-    if raw and (foreign := recognise(raw)) is not None:
+    if raw and (foreign := recognise(raw, beside_agentv=beside_agentv)) is not None:
         key, message = foreign
         return CheckedSuite({}, [source.violation(Violation("unknown-key", (key,), message, key=True))])
     rules = _apply_rules(raw).findings
@@ -58,6 +58,10 @@ def check_suite(source: Source) -> CheckedSuite:
     if isinstance(data, dict) and not misspelt:
         errors += _missing_cases(raw)
     errors += _find_conflicts(raw)
+    if "tests" in raw and not has_conversations(raw):
+        errors = [violation for violation in errors if violation.path[:1] != ("tests",)]
+        message = "unknown key `tests`; did you mean `evals`?"
+        errors.append(Violation("unknown-key", ("tests",), message, key=True, instead="evals"))
     warnings = [*find_unknown_schema(raw, "suite"), *rules.warnings]
     warnings += find_files_as_texts(raw) if "file://" in source.text else ()
     shared = [one for one in warnings if one.code == "unreachable-followup" and one.path[0] not in CASE_LISTS]
@@ -101,7 +105,7 @@ def _missing_cases(raw: dict[str, Any]) -> Iterator[Violation]:
 def _find_conflicts(raw: dict[str, Any]) -> Iterator[Violation]:
     lists = [key for key in raw if key in CASE_LISTS]
     if len(lists) > 1:
-        message = "`evals` and `evalcases` are two names for one list; keep one of them"
+        message = f"`{lists[0]}` and `{lists[-1]}` are two names for one list; keep one of them"
         yield Violation("conflicting-keys", (lists[-1],), message, key=True)
     yield from find_conflicts_of_suite(raw)
     yield from find_faults_of_variants(raw)

@@ -364,7 +364,10 @@ def _hint(name: str, known: Mapping[str, Any]) -> str:
 def _var(name: str, written: str, scope: Scope, report: Report) -> str:
     known = scope.variables if scope.names is None else {**scope.variables, **scope.names}
     if name not in known:
-        hint = did_you_mean(name, known) or "; set it under `vars` in the suite or in .rejoinder/config.yaml"
+        hint = did_you_mean(name, known) or (
+            f"; set it under `vars` in the suite or in .rejoinder/config.yaml, or for all your suites:"
+            f" `rejoinder var set {name} VALUE`"
+        )
         report("missing-variable", f"there is no variable `{name}`{hint}")
         return written
     return write_value(known[name])

@@ -19,7 +19,20 @@ NO_WORDS = "..."
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt")
 _TEXTS = (*_SYSTEM_PROMPTS, "prompt", "prompt_prefix", "prompt_suffix")
 _WITH_TEXTS = frozenset(
-    ("metadata", "defaults", "evals", "evalcases", "variants", "targets", "settings", "checks", "or", "and", "group")
+    (
+        "metadata",
+        "defaults",
+        "evals",
+        "evalcases",
+        "tests",
+        "variants",
+        "targets",
+        "settings",
+        "checks",
+        "or",
+        "and",
+        "group",
+    )
 )
 """Keys below which texts stand that may be in files."""
 _ADDRESS = re.compile(r"\s*file://(?P<path>[\w.~/][\w.~/@+-]*)\s*")

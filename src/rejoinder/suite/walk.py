@@ -28,7 +28,7 @@ from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.templates import Report, expand, expand_variables, names_others, write_value
 from rejoinder.suite.yaml import MOST_DEPTH
 
-CASE_LISTS = ("evals", "evalcases")
+CASE_LISTS = ("evals", "evalcases", "tests")
 _OTHER_FORMS: dict[str, Set[str]] = {
     "prompt": {"input_messages", "turns", "user", "shards"},
     "input_messages": {"prompt", "shards"},
@@ -41,7 +41,7 @@ _OTHER_FORMS: dict[str, Set[str]] = {
 }
 """A case that brings one form does not inherit the others."""
 _GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
-_GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert")
+_GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert", "assertions")
 SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
 """Keys of a case that say what is sent."""
 

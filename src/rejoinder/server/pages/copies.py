@@ -95,7 +95,7 @@ def _written(result: Result, root: Path) -> dict[str, Any] | None:
         if not path.is_relative_to(root.resolve()):
             return None
         document = parse_yaml(read_whole(path, LARGEST_SUITE).decode("utf-8")).data
-        for key in ("evals", "evalcases", "cases"):
+        for key in ("evals", "evalcases", "tests", "cases"):
             cases: Any = document.get(key) if isinstance(document, dict) else None
             for one in cast("list[Any]", cases) if isinstance(cases, list) else ():
                 if isinstance(one, dict) and cast("dict[str, Any]", one).get("id") == result.id:
