@@ -3,12 +3,18 @@
 The key is the provider, the model, its parameters, the messages and the trial: so `--repeat 5` has five answers of its
 own, and a second run of it the same five. Failures are never kept. It is one file in the project's folder, and may be
 deleted at any time.
+
+The file may have come with a cloned repository. So it is opened through no link, and only where it is a cache and
+nothing else; and each row has a seal by the user's own key: a row of somebody else, or one that was changed, answers
+nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -23,7 +29,7 @@ from rejoinder.engine.calls import Call, Source
 from rejoinder.engine.effects import Stop
 from rejoinder.engine.journal import History, Told
 from rejoinder.engine.results import add_costs
-from rejoinder.engine.seal import code_of
+from rejoinder.engine.seal import VARIABLE, code_by, usable_key
 from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import UsageError
@@ -31,7 +37,9 @@ from rejoinder.model import Failure, Reply
 from rejoinder.model.runs import CacheUse
 
 FILE = ".rejoinder/cache.sqlite"
-_CODED = b"coded "
+_SEALED = b"sealed "
+_BESIDE = ("-wal", "-shm", "-journal")
+"""Endings of the files that SQLite writes beside it."""
 LATEST = 1e11
 """Seconds since 1970 that a date can be written for."""
 _SCHEMA = """
@@ -59,52 +67,66 @@ class Cache:
         self._lifetime_s = lifetime_s
         self._mask = mask or Mask({})
         self._decode = msgspec.json.Decoder(Reply).decode
+        self._seals = _Seals()
         with self._explained(), contextlib.ExitStack() as failed:
+            self._refuse_links()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._store = sqlite3.connect(self.path, timeout=30, isolation_level=None)
             failed.callback(self.close)
+            self._store.execute("pragma trusted_schema = off")
+            self._refuse_others()
             self._store.execute("pragma journal_mode = wal")
             self._store.execute("pragma synchronous = normal")
             self._store.execute(_SCHEMA)
             failed.pop_all()
 
+    @property
+    def ignored(self) -> int:
+        """How many stored answers were looked up and are not sealed by this user."""
+        return len(self._seals.refused)
+
+    @property
+    def is_kept(self) -> bool:
+        """Can later runs use what is stored?"""
+        return self._seals.last
+
     def get(self, key: str) -> Reply | None:
         """A reply that is not too old."""
         with self._explained():
             row = self._store.execute("select reply, kept_at from replies where key = ?", (key,)).fetchone()
-        if row is None or (self._lifetime_s is not None and time.time() - row[1] > self._lifetime_s):
+        if row is None:
             return None
-        content = self._opened(key, row[0])
+        content = self._seals.read(key, *row)
+        if content is None or (self._lifetime_s is not None and time.time() - row[1] > self._lifetime_s):
+            return None
         with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeError):  # one of another version is none
-            return None if content is None else self._decode(content)
+            return self._decode(self._mask.reveal(content))
         return None
 
     def put(self, key: str, target: str, reply: Reply) -> None:
-        now, content = time.time(), self._closed(key, msgspec.json.encode(reply))
-        if content is None:
-            return
+        now = time.time()
+        content = self._seals.write(key, self._mask.hide(msgspec.json.encode(reply)))
         with self._explained():
             self._store.execute(
                 "insert or replace into replies values (?, ?, ?, ?, ?)", (key, target, content, now, now)
             )
 
-    def _closed(self, key: str, content: bytes) -> bytes | None:
-        """A reply as it is kept. One with a secret in it has the secret's name there, and a code of this user's: a file
-        from elsewhere could name any secret, and have it sent to a judge."""
-        hidden = self._mask.hide(content)
-        if hidden == content:
-            return content
-        code = code_of(key.encode() + hidden)
-        return None if code is None else _CODED + code + b"\n" + hidden
+    def _refuse_links(self) -> None:
+        """A link that a cloned repository has brought would lead what we write to any file of the user."""
+        beside = (self.path.with_name(f"{self.path.name}{ending}") for ending in _BESIDE)
+        for path in (self.path.parent, self.path, *beside):
+            if path.is_symlink():
+                hint = "rejoinder makes a plain file in a plain folder there. Delete the link."
+                raise UsageError(f"the cache {self.path} cannot be used: {path} is a link", hint)
 
-    def _opened(self, key: str, kept: object) -> bytes | None:
-        """The reply, or None where it is not to be trusted."""
-        if not isinstance(kept, bytes):
-            return None
-        if not kept.startswith(_CODED):
-            return kept if self._mask.reveal(kept) == kept else None
-        code, _, hidden = kept.removeprefix(_CODED).partition(b"\n")
-        return self._mask.reveal(hidden) if code == code_of(key.encode() + hidden) else None
+    def _refuse_others(self) -> None:
+        """Another database is left alone, and one that would run something when it is used."""
+        for name, sql in self._store.execute("select name, sql from sqlite_master"):
+            if not (str(sql).lower().startswith("create table replies") or (sql is None and "replies" in name)):
+                raise UsageError(
+                    f"the cache {self.path} cannot be used: it holds `{str(name)[:100]}`, which no cache does",
+                    "It is another database. Move it elsewhere, or delete it.",
+                )
 
     def forget(self, key: str) -> None:
         with self._explained():
@@ -140,6 +162,31 @@ class Cache:
         except (OSError, sqlite3.Error, msgspec.ValidationError) as error:
             hint = "Delete the file, or leave out --cache; everything in it can be asked for again."
             raise UsageError(f"the cache {self.path} cannot be used: {error}", hint) from None
+
+
+class _Seals:
+    """Seals rows, and reads only those that have a seal of this user. Without a usable key rows are sealed by one of
+    this process, and so serve it alone."""
+
+    def __init__(self) -> None:
+        key = usable_key()
+        self.last = key is not None
+        self._key = key or os.urandom(32)
+        self.refused: set[str] = set()
+
+    def write(self, key: str, content: bytes) -> bytes:
+        return _SEALED + self._code(key, content) + b"\n" + content
+
+    def read(self, key: str, kept: object, kept_at: object) -> bytes | None:
+        """What was sealed; None for anything else."""
+        code, _, content = kept.removeprefix(_SEALED).partition(b"\n") if isinstance(kept, bytes) else (b"", b"", b"")
+        if isinstance(kept_at, float) and hmac.compare_digest(code, self._code(key, content)):
+            return content
+        self.refused.add(key)
+        return None
+
+    def _code(self, key: str, content: bytes) -> bytes:
+        return code_by(self._key, f"rejoinder cache {key}\n".encode() + content)
 
 
 class CacheKeys:
@@ -279,8 +326,16 @@ class RunCache:
             tokens=sum(reply.usage.total_tokens for reply in hits),
             cost=add_costs(sorted(reply.cost for reply in hits if reply.cost is not None)),
             always_asked=tuple(sorted(self._always_asked())),
-            trouble=self._fill.trouble if self._fill is not None else None,
+            ignored=self._store.ignored,
+            trouble=self._trouble,
         )
+
+    @property
+    def _trouble(self) -> str | None:
+        """Why later runs cannot use all that was stored."""
+        if not self._store.is_kept:
+            return f"there is no key to seal them with, so later runs ask again; set {VARIABLE}"
+        return self._fill.trouble if self._fill is not None else None
 
     def close(self) -> None:
         self._store.close()

@@ -50,10 +50,19 @@ def has_seal(folder: Path, run: str) -> bool:
 def code_of(content: bytes, *, create: bool = True) -> bytes | None:
     """A code that only this user's rejoinder can make for a content; None without a usable key. `create`: make a key
     where the user has none."""
+    key = usable_key(create=create)
+    return None if key is None else code_by(key, content)
+
+
+def usable_key(*, create: bool = True) -> bytes | None:
+    """The user's key, for those who make many codes; None where there is none that can be used."""
     with suppress(OSError):
-        key = _own_key(create=create)
-        return None if key is None else hmac.new(key, content, sha256).hexdigest().encode()
+        return _own_key(create=create)
     return None
+
+
+def code_by(key: bytes, content: bytes) -> bytes:
+    return hmac.new(key, content, sha256).hexdigest().encode()
 
 
 def _seal(folder: Path, run: str, key: bytes) -> str:

@@ -94,6 +94,8 @@ class CacheUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: Number | None
     always_asked: tuple[str, ...] = ()
     """The targets that the cache does not answer for, because they are no LLM APIs and do not say `cache: true`."""
+    ignored: Count = 0
+    """Stored answers that another user's rejoinder wrote, or that were changed. They were asked for again."""
     trouble: str | None = None
     """Why some answers could not be stored."""
 

@@ -410,7 +410,7 @@ def cache_notes(use: CacheUse | None) -> list[str]:
     """What has to be known about the cache beside the result."""
     if use is None:
         return []
-    notes = [cache_words(use)] if use.answers or use.trouble else []
+    notes = [cache_words(use)] if use.answers or use.trouble or use.ignored else []
     return notes + ([_always_asked_words(use.always_asked)] if use.always_asked else [])
 
 
@@ -428,6 +428,8 @@ def cache_words(use: CacheUse) -> str:
     if use.tokens:
         cost = f" and {dollars(use.cost)} of the cost" if use.cost else ""
         text += f"; {use.tokens:,} of the tokens{cost} belong to them and were not billed again"
+    if use.ignored:
+        text += f"; {count(use.ignored, 'stored answer')} not sealed by your rejoinder, and asked again"
     return text + (f"; not all answers could be stored: {use.trouble}" if use.trouble else "")
 
 
