@@ -28,7 +28,7 @@ from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
 from rejoinder.engine.own_files import files_of, refuse_own_file
-from rejoinder.engine.recorded import RecordedRun, open_recorded
+from rejoinder.engine.recorded import RecordedRun, open_recorded, open_unfinished
 from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
@@ -78,8 +78,11 @@ def resume(
     observer: Observer | None = None,
 ) -> RunReport:
     """Go on with a run: recorded calls are not made again, except, with `retry_errors`, those that failed. `pace` and
-    `limits` replace those that the run was started with. `trust_folder`: use the folder's own copy of its suites."""
-    recorded = _open(run, trust_folder)
+    `limits` replace those that the run was started with. Without a name it is the latest run that is unfinished or,
+    with `retry_errors`, has errors. `trust_folder`: use the folder's own copy of its suites."""
+    recorded = (
+        open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
+    )
     options = _changed(recorded, pace, limits, trust)
     return _outside_loop(lambda: _resume(recorded, options, observer, retry_errors))
 

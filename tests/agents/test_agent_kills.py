@@ -46,7 +46,7 @@ def kill_again_and_again(project: Project, start: Callable[..., Process], name: 
                 process.kill()
                 killed += 1
                 if any((folder / "journal.jsonl").exists() for folder in run_folders(project.folder)):
-                    command = ("resume",)
+                    command = ("resume", "last")
                 else:  # it had not even begun
                     shutil.rmtree(project.folder / ".rejoinder", ignore_errors=True)
                 continue

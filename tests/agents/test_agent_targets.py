@@ -217,7 +217,7 @@ def test_a_killed_turn_is_not_asked_twice(
     process.wait_for(flag.exists)
     process.kill()
     wait_until(lambda: not processes_with(str(flag), "cmdline"), "what the agent had started goes on")
-    document = project.run_json("resume", code=0)
+    document = project.run_json("resume", "last", code=0)
     [result] = document["results"]
     said = [turn["response"].partition(":")[0] for turn in result["turns"]]
     assert said == ["turn 1", "turn 2", "turn 3"]
@@ -281,7 +281,7 @@ def test_a_kill_in_a_check_of_the_workspace_begins_the_conversation_anew(
     [sleeper] = wait_until(lambda: [one for one in Path("/proc").glob("[0-9]*") if _runs(one, "sleep", "80")])
     process.kill()
     os.kill(int(sleeper.name), signal.SIGKILL)
-    document = project.run_json("resume", code=0)
+    document = project.run_json("resume", "last", code=0)
     [result] = document["results"]
     assert [attempt["turn"] for attempt in result["cut_off"]] == [1] and result["status"] == "passed"
     assert project.run_json("show", code=None)["results"] == document["results"]

@@ -1570,14 +1570,14 @@ def test_a_run_with_judges_survives_its_death(project: Project, undisturbed: Any
     server.reset()
     project.run("show", "--format", "json", code=None)
     assert server.requests == []  # looking sends nothing
-    resumed = project.run_json("resume", code=1)
+    resumed = project.run_json("resume", "last", code=1)
     again = calls_of(server)
     assert not told & set(again)
     assert len(again) == len(set(again))
     assert told | set(again) == set(calls)
     assert same(resumed) == same(document)
     server.reset()
-    assert same(project.run_json("resume", code=1)) == same(document)
+    assert same(project.run_json("resume", "last", code=1)) == same(document)
     assert server.requests == []
 
 
@@ -1599,7 +1599,7 @@ def test_a_run_goes_on_from_its_own_copy_when_the_suite_is_gone(project: Project
     told = die(project, server, "told.queued:23")
     (project.folder / "evals.yaml").unlink()
     server.reset()
-    resumed = project.run_json("resume", code=1)
+    resumed = project.run_json("resume", "last", code=1)
     assert same(resumed) == same(document)
     assert not told & set(calls_of(server))
 
@@ -1618,7 +1618,7 @@ def test_changed_criteria_ask_only_the_judge_again(project: Project, kind: str) 
         run(project, {**suite, "evals": cases_of(2, {kind: CHECKS[kind]}, unchanged)}, code=0)
         server.reset()
         project.write("evals.yaml", {**suite, "evals": cases_of(2, {kind: changed[kind]}, unchanged)})
-        resumed = project.run_json("resume", code=0)
+        resumed = project.run_json("resume", "last", code=0)
         assert sent_to(server, "it") == []
         users = shown_to_judge(server)
     assert len(users) == (4 if kind == "compare" else 2)
@@ -1671,7 +1671,7 @@ def test_scripted_verdicts_that_fail_for_a_moment_are_counted_after_a_resume_too
     document = run(project, suite)
     checks = document["results"][0]["turns"][0]["checks"]
     assert (sorted(checks[0]["votes"]), checks[1]["score"]) in (([0.25, 1], 0.5), ([0.5, 1], 0.25))
-    assert same(project.run_json("resume", code=None)) == same(document)
+    assert same(project.run_json("resume", "last", code=None)) == same(document)
 
 
 def without_calls(value: Any) -> Any:

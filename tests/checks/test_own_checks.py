@@ -450,7 +450,7 @@ def test_two_interrupts_end_the_run_and_its_scripts(project: Project, start: Cal
     assert document["run"]["status"] == "interrupted" and document["summary"]["unfinished"] == 2
     # Nothing is recorded of what was cut off, so it is done when the run goes on.
     project.write("go", "")
-    document = project.run_json("resume", code=0)
+    document = project.run_json("resume", "last", code=0)
     assert document["summary"]["passed"] == 2
     assert len(lines_of(project.folder / "pids")) == 8
 
@@ -492,7 +492,7 @@ def test_after_an_interrupt_no_script_begins(project: Project, start: Callable[.
     document = child.document(code=130)
     assert (document["summary"]["passed"], document["summary"]["unfinished"]) == (at_once, 3)
     assert len(lines_of(project.folder / "pids")) == 2 * at_once
-    assert project.run_json("resume", code=0)["summary"]["passed"] == at_once + 3
+    assert project.run_json("resume", "last", code=0)["summary"]["passed"] == at_once + 3
     assert len(lines_of(project.folder / "pids")) == 2 * len(names)
 
 
@@ -604,13 +604,13 @@ def test_a_script_that_ended_is_not_run_again_after_a_kill(project: Project, sta
     assert len(lines_of(project.folder / "runs")) == 2  # to show is not to run
 
     project.write("go", "")
-    document = project.run_json("resume", code=0)
+    document = project.run_json("resume", "last", code=0)
     assert [(one["id"], one["score"]) for one in document["results"]] == [("quick", 0.75), ("slow", 0.75)]
     assert lines_of(project.folder / "runs")[2:] == ["slow"]
 
     # Another script may have another opinion.
     project.write("waiting.py", WAITING.replace("0.75", "0.25"))
-    document = project.run_json("resume", code=1)
+    document = project.run_json("resume", "last", code=1)
     assert [one["score"] for one in document["results"]] == [0.25, 0.25]
     assert sorted(lines_of(project.folder / "runs")[3:]) == ["quick", "slow"]
 
@@ -620,9 +620,9 @@ def test_an_error_of_a_script_stands_until_it_is_asked_for_again(project: Projec
     project.write("evals.yaml", make_suite(make_cases({"a": {"code": script}})))
     run(project, code=3)
     project.write("mended.log", "")
-    assert project.run_json("resume", code=3)["summary"]["errors"] == 1
+    assert project.run_json("resume", "last", code=3)["summary"]["errors"] == 1
     assert len(lines_of(project.folder / "runs")) == 1
-    project.run("resume", "--retry-errors", code=0)
+    project.run("resume", "last", "--retry-errors", code=0)
     assert len(lines_of(project.folder / "runs")) == 2
 
 
@@ -631,10 +631,10 @@ def test_a_script_may_write_files_that_its_command_names(project: Project) -> No
     checks = {"line": {"code": "sh check.sh line.log"}, "words": {"code": {"script": ["sh", "check.sh", "words.log"]}}}
     project.write("evals.yaml", make_suite(make_cases(checks)))
     run(project, code=0)
-    project.run("resume", code=0)
+    project.run("resume", "last", code=0)
     assert [lines_of(project.folder / f"{name}.log") for name in checks] == [["x"], ["x"]]
     project.write("check.sh", 'cat > /dev/null; echo y >> "$1"; echo true;')
-    project.run("resume", code=0)
+    project.run("resume", "last", code=0)
     assert [lines_of(project.folder / f"{name}.log") for name in checks] == [["x", "y"], ["x", "y"]]
 
 
@@ -644,7 +644,7 @@ def test_equal_checks_and_repeats_are_each_run(project: Project) -> None:
     project.write("evals.yaml", make_suite([{"id": "a", "prompt": "What?", "checks": [check, check]}]))
     run(project, "--repeat", "3", code=0)
     assert len(lines_of(project.folder / "runs")) == 6
-    project.run("resume", code=0)
+    project.run("resume", "last", code=0)
     assert len(lines_of(project.folder / "runs")) == 6
 
 
@@ -687,12 +687,12 @@ def test_what_functions_said_is_shown_without_them(project: Project, start: Call
     assert (lines_of(project.folder / "imports"), lines_of(project.folder / "calls")) == before
 
     project.write("go", "")
-    document = start("resume", "--format", "json").document(code=0)
+    document = start("resume", "last", "--format", "json").document(code=0)
     assert [one["score"] for one in document["results"]] == [0.75, 0.75, 1.0]
     assert lines_of(project.folder / "calls") == ["quick", "quick", "slow"]
 
     project.write("functions.py", FUNCTIONS.replace("0.75", "0.5"))
-    document = start("resume", "--format", "json").document(code=0)
+    document = start("resume", "last", "--format", "json").document(code=0)
     assert [one["score"] for one in document["results"]] == [0.5, 0.75, 1.0]
     assert sorted(lines_of(project.folder / "calls")[3:]) == ["quick", "slow"]  # they stand in the same file
 
@@ -1603,7 +1603,7 @@ def test_the_secrets_of_a_webhook_stay_secret(project: Project, hook: Hook, monk
     shown = project.run("show", "--format", "json", code=None)
     reason = verdicts(json.loads(shown))["mirror"]["reason"]
     assert reason.startswith("Bearer ") and "secret('token')" in reason
-    resumed = project.invoke("resume", "--format", "json")
+    resumed = project.invoke("resume", "last", "--format", "json")
     assert_unknown(project, result.output, shown, resumed.output)
     assert len(hook.heard) == 3
 
@@ -1653,6 +1653,6 @@ def test_what_a_webhook_said_is_not_asked_for_again(
     hook.released.set()
     shown = project.run_json("show", code=None)
     assert [one["id"] for one in shown["results"]] == ["quick"] and len(hook.heard) == 2
-    document = project.run_json("resume", code=0)
+    document = project.run_json("resume", "last", code=0)
     assert [one["score"] for one in document["results"]] == [0.75, 1.0]
     assert [path for path, _, _ in hook.heard[2:]] == ["/slow"]

@@ -370,11 +370,11 @@ def test_what_was_embedded_is_not_embedded_again(project: Project) -> None:
         document = run(project, suite, code=0)
         talking.reset()
         meaning.reset()
-        assert same(project.run_json("resume")) == same(document)
+        assert same(project.run_json("resume", "last")) == same(document)
         assert talking.requests == meaning.requests == []
         suite["evals"] = cases_of(3, semantic("Hi.", "Good day.", threshold=0))
         project.write("evals.yaml", suite)
-        resumed = project.run_json("resume")
+        resumed = project.run_json("resume", "last")
         assert (talking.requests, embedded(meaning)) == ([], ["Good day."])
     assert resumed["summary"]["embeddings"]["texts"] == 3
 

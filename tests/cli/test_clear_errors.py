@@ -34,7 +34,7 @@ def test_out_refuses_a_suffix_that_names_no_form(project: Project, name: str, co
     if command != "run":
         project.run("run")
     runs = list(project.folder.glob(".rejoinder/runs/*/run.json"))
-    error = error_of(project, command, "--out", name)
+    error = error_of(project, command, *(["last"] if command == "resume" else []), "--out", name)
     assert f"the suffix of {name} names no format of results" in error
     assert ".json, .jsonl, .yaml, .yml" in error
     assert not (project.folder / name).exists()

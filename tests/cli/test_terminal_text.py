@@ -185,7 +185,7 @@ COMMANDS = [
     ("compare", "--targets"),
     ("runs",),
     ("replay",),
-    ("resume",),
+    ("resume", "last"),
     ("grade", "evals.yaml"),
     ("merge", "{first}", "{second}"),
     ("cache",),

@@ -51,7 +51,7 @@ def run(project: Project, content: Raw, *arguments: str, code: int | None = 4) -
 
 
 def resume(project: Project, *arguments: str, code: int | None = 4) -> Raw:
-    return project.run_json("resume", *arguments, code=code)
+    return project.run_json("resume", "last", *arguments, code=code)
 
 
 def refusal(project: Project, content: Raw, *arguments: str) -> RejoinderError:
@@ -177,7 +177,7 @@ def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> N
     assert more is not None and float(more[1]) > 0.02, way
     assert last.startswith("WARN budget reached: ") and " not finished of 30" in last
     assert re.search(r"\$0\.0[12]\d* of \$0\.0200, [\d,]+ of 900,000 tokens; reached", result.stdout)
-    shown = priced.invoke("resume", "--format", "json")
+    shown = priced.invoke("resume", "last", "--format", "json")
     assert shown.stderr == f"the budget is reached; go on with: {command}\n"
     assert json.loads(shown.stdout)["run"]["status"] == "budget"
     assert priced.invoke(*command.split()[1:]).exit_code in (1, 4), "the command that is shown is one"
@@ -863,7 +863,7 @@ def test_a_run_with_budget_cassettes_and_cache_survives_its_death(
     reserved = {record["key"]: Amount(*record["most"]) for record in records if record["type"] == "asked"}
     before = len(server.keys)
     assert set(server.keys) <= set(reserved), "what was sent had been reserved, and says so"
-    resumed = Process(tmp_path, "resume", "--format", "json").document(code=1)
+    resumed = Process(tmp_path, "resume", "last", "--format", "json").document(code=1)
     assert not told & set(server.keys[before:]), "nothing that is recorded is asked again"
     assert set(server.keys) == set(calls)
     assert resumed["run"]["status"] == "completed"

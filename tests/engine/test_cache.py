@@ -302,7 +302,7 @@ def test_answers_repeated_before_and_after_a_kill_count_as_of_the_same_run(proje
         project.write("evals.yaml", suite(server, *cases))
         given = ("run", "evals.yaml", "--cache", "--workers", "1")
         assert run_process(project.folder, *given, REJOINDER_KILL_AT="conversation.finished:3").code == KILLED
-        resumed = project.run_json("resume", code=0)
+        resumed = project.run_json("resume", "last", code=0)
         assert len(server.requests) == 1
     assert (resumed["run"]["from_cache"]["answers"], resumed["run"]["from_cache"]["repeated"]) == (5, 5)
 
@@ -498,7 +498,7 @@ def test_errors_are_retried_and_not_taken_from_the_cache(project: Project) -> No
     with FakeServer(mumbling(project)) as server:
         content = suite(server, case("one", ALONE))
         run(project, content, code=3)
-        project.run("resume", "--retry-errors", code=3)
+        project.run("resume", "last", "--retry-errors", code=3)
         assert len(server.requests) == 5
         # Where it counts as zero it is kept: as by a process that is killed before it finds out that it is useless.
         zero = {"llm_judge": {**ALONE["llm_judge"], "on_invalid": "zero"}}
@@ -636,7 +636,7 @@ def test_no_budget_is_charged_for_what_was_kept(project: Project, server: FakeSe
     stopped = run(project, content, *given, "1", code=4)
     assert (stopped["run"]["status"], stopped["summary"]["unfinished"]) == ("budget", 1)
     asked = len(server.requests)
-    resumed = project.run_json("resume", "--budget-tokens", "5000", code=None)
+    resumed = project.run_json("resume", "last", "--budget-tokens", "5000", code=None)
     assert len(server.requests) == asked + 1
     assert resumed["run"]["status"] == "completed"
     assert resumed["run"]["budget"]["spent_tokens"] == 1100, "what was kept is not counted when a run is taken up again"
@@ -747,7 +747,7 @@ def test_after_a_kill_nothing_that_was_answered_is_asked_again(moment: str, proj
         [folder] = run_folders(project.folder)
         told, before = told_in(folder), len(server.keys)
         assert told
-        resumed = project.run_json("resume", code=None)
+        resumed = project.run_json("resume", "last", code=None)
         assert not told & set(server.keys[before:])
         assert resumed["run"]["status"] == "completed"
         asked = len(server.keys)

@@ -254,7 +254,7 @@ def test_a_conversation_that_took_another_course_is_recorded_whole(project: Proj
     sent = [[message.content for message in call.messages] for call in calls]
     assert sent[1] == ["Be brief.", "Hi!", "no", "Why?"]
     assert sent == [[message["content"] for message in turn["messages"]] for turn in forked["results"][0]["turns"]]
-    assert play(project, "replay", code=0)["results"] == forked["results"]
+    assert play(project, "replay", forked["run"]["id"], code=0)["results"] == forked["results"]
 
 
 def test_an_edited_case_changes_its_own_file_alone(project: Project) -> None:
@@ -668,7 +668,7 @@ def test_what_was_answered_is_not_lost_where_a_cassette_cannot_be_written(projec
     assert str(place) in refusal.message
     assert "rejoinder resume" in str(refusal.hint)
     place.rmdir()
-    done = play(project, "resume", code=0)
+    done = play(project, "resume", "last", code=0)
     assert done["summary"]["passed"] == 3
     assert list(file_contents(project.folder / "cassettes")) == [
         f"evals/{name}.it.yaml" for name in ("one", "three", "two")
@@ -687,7 +687,7 @@ def test_a_recording_that_was_cut_off_is_completed_by_resume(project: Project, m
     ended = run_process(project.folder, "run", "evals.yaml", *given, REJOINDER_KILL_AT="conversation.finished:2")
     assert ended.code == KILLED
     shutil.rmtree(project.folder / "cassettes")
-    done = play(project, "resume")
+    done = play(project, "resume", "last")
     assert len(file_contents(project.folder / "cassettes")) == 3
     assert plain(replay(project)) == plain(done)
 
@@ -713,9 +713,9 @@ def test_a_run_from_cassettes_is_a_run_like_any_other(project: Project) -> None:
     place.unlink()
     broken = replay(project, code=3)
     # Taken up, it asks nothing but its cassettes; and what it was told stands, even where they are gone.
-    assert play(project, "resume", code=3)["results"] == broken["results"]
+    assert play(project, "resume", "last", code=3)["results"] == broken["results"]
     place.write_bytes(kept)
-    mended = play(project, "resume", code=0)
+    mended = play(project, "resume", "last", code=0)
     assert plain(mended) == plain(first)
     shutil.rmtree(project.folder / "cassettes")
     assert play(project, "resume", mended["run"]["id"], code=0)["results"] == mended["results"]
@@ -905,7 +905,7 @@ def test_a_run_is_not_taken_up_with_another_model(project: Project, monkeypatch:
         project.write("evals.yaml", suite)
         first = play(project, "run", "evals.yaml", code=0)
         monkeypatch.setenv("MODEL", "gpt-5")
-        error = refused(project, "resume")
+        error = refused(project, "resume", "last")
         for words in (first["run"]["id"], "`gpt-5-mini`", "`gpt-5`", "target `it`"):
             assert words in error.message
         assert (error.exit_code, "${{ MODEL }}" in str(error.hint)) == (2, True)
@@ -913,7 +913,7 @@ def test_a_run_is_not_taken_up_with_another_model(project: Project, monkeypatch:
         # One that the suite itself names is another target, and is asked anew.
         suite["targets"][0]["model"] = "gpt-5"
         project.write("evals.yaml", suite)
-        play(project, "resume", code=0)
+        play(project, "resume", "last", code=0)
         assert [one.body["model"] for one in server.requests] == ["gpt-5-mini", "gpt-5"]
 
 
@@ -927,7 +927,7 @@ def test_targets_of_one_name_in_two_suites_have_models_of_their_own(
             suite["targets"] = [behind(server, "it", model=f"${{{{ {name} }}}}", api_key="k")]
             project.write(f"{name.lower()}.yaml", suite)
         play(project, "run", "one.yaml", "two.yaml", code=0)
-        play(project, "resume", code=0)
+        play(project, "resume", "last", code=0)
         assert len(server.requests) == 2
 
 

@@ -261,7 +261,7 @@ def test_a_selection_says_what_it_is_not_a_rate_of(project: Project) -> None:
     first = play(project, cases, target, pace=Pace(workers=1, fail_fast=True))
     assert "stopped at the first failure: no rate" in project.run("show", "--verbose", code=None)
     project.run("run", "--verbose", "evals.yaml", "--failed-from", first.run.id, code=None)
-    assert "of the 2 that failed before" in project.run("show", "--verbose", code=None)
+    assert "of the 2 that did not pass before" in project.run("show", "--verbose", code=None)
 
 
 def test_what_was_asked_again_is_said(project: Project) -> None:

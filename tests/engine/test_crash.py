@@ -127,7 +127,7 @@ def test_a_run_survives_its_death_at_every_named_point(lab: Lab, audit: Audit, m
     assert first.end().code == KILLED
     audit.died(first)
     if moment.endswith(":1"):
-        second = lab.spawn("resume", "--format", "json", kill_at=moment)
+        second = lab.spawn("resume", "last", "--format", "json", kill_at=moment)
         if second.end().code == KILLED:  # a resumed run need not pass all points again
             audit.died(second)
     audit.finished(lab.resume().document)
@@ -163,7 +163,7 @@ def test_a_call_that_was_under_way_is_in_doubt_and_said_to_be(lab: Lab) -> None:
         life = lab.start(trials=1)
         assert lab.server.wait_for(3, life)
         assert life.kill().code == KILLED
-    ended = lab.command("resume")
+    ended = lab.command("resume", "last")
     assert "1 call cut off before the answer was recorded" in ended.out
     assert [call.turn for call in lab.server.calls()] == [1, 2, 3, 3, 4]
 
@@ -263,7 +263,7 @@ def test_a_journal_may_be_cut_at_every_byte_of_its_last_record(lab: Lab, killed:
         shutil.copytree(killed, lab.folder / ".rejoinder" / "runs" / killed.name)
         (lab.run_folder / "journal.jsonl").write_bytes(whole[:cut])
         before = read_journal(whole[:cut])
-        resumed = in_process(lab, "resume", "--format", "json")
+        resumed = in_process(lab, "resume", "last", "--format", "json")
         assert comparable(resumed) == document, cut
         assert not before.told & set(lab.server.calls()), cut
         assert resumed["run"]["in_doubt"] == before.in_doubt, cut
@@ -389,7 +389,7 @@ def test_of_two_processes_that_resume_a_run_the_second_is_refused(lab: Lab, audi
     assert first.end().code == KILLED
     audit.died(first)
     with lab.server.holding():
-        second = lab.spawn("resume", "--format", "json")
+        second = lab.spawn("resume", "last", "--format", "json")
         assert lab.server.wait_for(1, second)
         refused = lab.resume()
         assert (refused.code, refused.out) == (2, "")

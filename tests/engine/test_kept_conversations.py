@@ -140,9 +140,9 @@ def test_a_conversation_that_was_killed_in_turn_two_begins_anew(lab: Lab) -> Non
     shown = lab.project.run_json("show", code=None)
     assert shown["summary"]["unfinished"] == 1, "what was cut off is not done"
     before = journal_of(only_run(lab.folder))
-    lab.kill("resume")
+    lab.kill("resume", "last")
     lab.release()
-    document = lab.project.run_json("resume")
+    document = lab.project.run_json("resume", "last")
     result = long_of(document)
     assert statuses(document) == {"done": "passed", "long": "passed"}
     assert [attempt["turn"] for attempt in result["cut_off"]] == [2, 2]
@@ -159,7 +159,7 @@ def test_a_conversation_that_was_killed_in_turn_two_begins_anew(lab: Lab) -> Non
     # What else is asked of the run asks the bot nothing, and tells the same.
     heard = len(lab.bot.turns)
     assert essence(lab.project.run_json("show"))["results"] == document["results"]
-    assert essence(lab.project.run_json("resume"))["results"] == document["results"]
+    assert essence(lab.project.run_json("resume", "last"))["results"] == document["results"]
     assert essence(lab.project.run_json("replay", document["run"]["id"]))["results"] == document["results"]
     lab.project.run("verify", document["run"]["id"])
     lab.project.run("grade", document["run"]["id"])
@@ -172,7 +172,7 @@ def test_a_kill_in_the_first_turn(lab: Lab) -> None:
     lab.held = "Hello"
     lab.kill("run", "evals.yaml")
     lab.release()
-    document = lab.project.run_json("resume")
+    document = lab.project.run_json("resume", "last")
     assert [attempt["turn"] for attempt in long_of(document)["cut_off"]] == [1]
     assert sorted(lab.bot.sessions.values()) == [["Hello"], ["Hello", "And then?", "Bye"], ["Only this"]]
     assert lab.asked_twice == []
@@ -185,7 +185,7 @@ def test_a_conversation_that_failed_after_it_began_anew_says_so(lab: Lab) -> Non
     lab.kill("run", "evals.yaml")
     lab.release()
     words = "session: began anew after it was cut off in turn 2\n"
-    assert words in lab.project.run("resume", code=1)
+    assert words in lab.project.run("resume", "last", code=1)
     run = only_run(lab.folder).name
     for form in ("markdown", "junit", "ctrf"):
         lab.project.run("export", run, "--to", form, "--out", f"it.{form}", code=None)
@@ -197,9 +197,9 @@ def test_errors_that_are_retried_begin_anew(lab: Lab) -> None:
     document = lab.project.run_json("run", "evals.yaml", code=3)
     assert long_of(document)["error"]["turn"] == 2
     lab.held = "Hello"
-    assert long_of(lab.project.run_json("resume", "--retry-errors", code=3))["error"]["turn"] == 1
+    assert long_of(lab.project.run_json("resume", "last", "--retry-errors", code=3))["error"]["turn"] == 1
     lab.held = None
-    result = long_of(lab.project.run_json("resume", "--retry-errors"))
+    result = long_of(lab.project.run_json("resume", "last", "--retry-errors"))
     assert [attempt["turn"] for attempt in result["cut_off"]] == [2, 1]
     assert lab.asked_twice == []
     assert [said for said in lab.bot.sessions.values() if said[-1] == "Bye"] == [list(PROMPTS)]
@@ -224,7 +224,7 @@ def test_an_interrupted_conversation_is_ended_and_begins_anew(times: int, lab: L
         assert len(has_left.read_text().split()) == 2
     elif "close" in (lab.folder / "evals.yaml").read_text():
         assert sorted(lab.bot.closed) == sorted(lab.bot.sessions)
-    result = long_of(lab.project.run_json("resume"))
+    result = long_of(lab.project.run_json("resume", "last"))
     assert result["status"] == "passed"
     attempts = [attempt["turn"] for attempt in result.get("cut_off", ())]
     assert attempts == ([2] if times == 2 else []), "one interrupt lets it come to its end"
@@ -234,7 +234,7 @@ def test_an_interrupted_conversation_is_ended_and_begins_anew(times: int, lab: L
 def test_recordings_of_a_conversation_that_began_anew(lab: Lab) -> None:
     lab.kill("run", "evals.yaml", "--record", "tapes")
     lab.release()
-    document = lab.project.run_json("resume")
+    document = lab.project.run_json("resume", "last")
     heard = len(lab.bot.turns)
     played = lab.project.run_json("run", "evals.yaml", "--replay", "tapes")
     assert statuses(played) == statuses(document)
@@ -259,7 +259,7 @@ def test_a_conversation_that_is_ours_keeps_its_id(tmp_path: Path, monkeypatch: p
     with lab.bot:
         lab.kill("run", "evals.yaml")
         lab.release()
-        result = long_of(lab.project.run_json("resume", code=1))
+        result = long_of(lab.project.run_json("resume", "last", code=1))
     assert "cut_off" not in result
     assert sorted(lab.bot.sessions.values()) == [["Hello", "And then?", "And then?"], ["Only this"]]
 
@@ -273,9 +273,9 @@ def test_a_judge_that_was_cut_off_is_asked_in_another_session(tmp_path: Path, mo
     lab.project.write("evals.yaml", {**suite, "target": "silent", "execution": {"judge_target": "bot"}})
     with lab.bot:
         lab.kill("run", "evals.yaml")
-        lab.kill("resume")
+        lab.kill("resume", "last")
         lab.release()
-        result = long_of(lab.project.run_json("resume", code=None))
+        result = long_of(lab.project.run_json("resume", "last", code=None))
     assert "cut_off" not in result, "the conversation of the candidate is another"
     assert len(lab.bot.sessions) >= 3
     assert lab.asked_twice == []
@@ -292,7 +292,7 @@ def test_what_judges_said_before_the_cut_counts_as_theirs(tmp_path: Path, monkey
     with lab.bot:
         lab.kill("run", "evals.yaml")
         lab.release()
-        result = long_of(lab.project.run_json("resume"))
+        result = long_of(lab.project.run_json("resume", "last"))
     [attempt], [verdict] = result["cut_off"], result["turns"][0]["checks"]
     assert (attempt["judge_usage"]["total_tokens"], result["judge_usage"]["total_tokens"]) == (9, 18)
     turns = sum(turn["usage"]["total_tokens"] for turn in result["turns"])
@@ -353,7 +353,7 @@ def test_nothing_is_said_twice_in_a_session_whatever_the_kills(killed: Killed, m
         here = killed.put_back(journal, heard, 1 + moment % len(journal.splitlines()))
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(here)
-            document = Project(here).run_json("resume", "-w", "1")
+            document = Project(here).run_json("resume", "last", "-w", "1")
         journal, heard = (only_run(here) / "journal.jsonl").read_bytes(), killed._heard()
         sessions = list(killed.lab.bot.sessions.values())
         assert [said for said in sessions if len(said) != len(set(said))] == []

@@ -134,7 +134,7 @@ def test_a_run_without_descriptors_stops_instead_of_paying_on(project: Project, 
     assert len(Handler.asked) < 40
     assert replies_of(project) >= len(Handler.asked)
     (project.folder / "hog").unlink()
-    resumed = run_limited(project, "-n 1000", "resume", "--retry-errors", "--format", "json")
+    resumed = run_limited(project, "-n 1000", "resume", "last", "--retry-errors", "--format", "json")
     assert resumed.document["summary"]["passed"] == 80, resumed.err
     assert len(Handler.asked) == 80
 
@@ -185,7 +185,7 @@ def test_files_that_may_not_grow_are_named_with_the_right_remedy(project: Projec
     assert ended.code == 3
     assert "cannot be written: file too large" in ended.err
     assert "Everything recorded is safe. Now raise the limit for the size of files" in ended.err
-    assert project.run_json("resume")["summary"]["passed"] == 200
+    assert project.run_json("resume", "last")["summary"]["passed"] == 200
 
 
 def test_a_folder_that_is_deleted_during_the_run_is_not_said_to_be_safe(project: Project) -> None:

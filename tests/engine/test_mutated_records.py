@@ -35,7 +35,7 @@ COMMANDS = (
     ("report", "RUN", "RUN"),
     ("verify",),
     ("runs",),
-    ("resume",),
+    ("resume", "last"),
     ("replay",),
     ("grade",),
     ("merge", "RUN"),

@@ -327,11 +327,11 @@ def test_a_merge_that_was_killed_asks_for_nothing_that_its_parts_have(
     folders = [str(elsewhere), parts[1]["run"]["folder"]]
     model.fake.reset()
     assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT=moment).end().code == KILLED
-    resumed = project.run_json("resume", code=None)
+    resumed = project.run_json("resume", "last", code=None)
     assert not model.asked
     assert came_to(resumed) == came_to(whole)
     shutil.rmtree(elsewhere)  # now it has everything itself
-    assert came_to(project.run_json("resume", code=None)) == came_to(whole)
+    assert came_to(project.run_json("resume", "last", code=None)) == came_to(whole)
 
 
 @pytest.mark.slow
@@ -341,7 +341,7 @@ def test_a_merge_that_was_killed_asks_what_no_part_has(project: Project, model: 
     model.fake.reset()
     folders = [part["run"]["folder"] for part in parts[:2]]
     assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT="run.created").end().code == KILLED
-    resumed = project.run_json("resume", code=None)
+    resumed = project.run_json("resume", "last", code=None)
     asked = {_case_of(request) for request in model.fake.requests if _kind(request) == "candidate"}
     assert asked == {f"Question {name}" for name in ids(parts[2])}
     assert came_to(resumed) == came_to(whole)
@@ -357,7 +357,7 @@ def test_a_merge_of_replayed_parts_goes_on_with_the_cassettes(project: Project, 
         Process(project.folder, "merge", parts[0]["run"]["folder"], REJOINDER_KILL_AT="run.created").end().code
         == KILLED
     )
-    resumed = project.run_json("resume", code=None)
+    resumed = project.run_json("resume", "last", code=None)
     assert not model.asked
     assert [one["status"] for one in resumed["results"]] == [one["status"] for one in whole["results"]]
 
@@ -370,15 +370,15 @@ def test_a_merge_that_was_killed_and_has_lost_a_part_says_so(project: Project, m
     assert Process(project.folder, "merge", *folders, REJOINDER_KILL_AT="run.created").end().code == KILLED
     shutil.move(folders[1], project.folder / "away")
     model.fake.reset()
-    assert f"takes answers from is gone: {folders[1]}" in refusal(project, "resume")
+    assert f"takes answers from is gone: {folders[1]}" in refusal(project, "resume", "last")
     assert not model.asked
     shutil.move(project.folder / "away", folders[1])
-    project.run("resume", code=None)
+    project.run("resume", "last", code=None)
     shutil.rmtree(folders[1])
-    project.run("resume", code=None)
+    project.run("resume", "last", code=None)
     assert not model.asked
     # It has all their answers now, but does not know what they have spent.
-    words = refusal(project, "resume", "--budget-tokens", "100000", "--max-tokens", "9")
+    words = refusal(project, "resume", "last", "--budget-tokens", "100000", "--max-tokens", "9")
     assert f"counts what its parts have spent, and one of them is gone: {folders[1]}" in words
 
 
@@ -396,10 +396,10 @@ def test_errors_of_parts_are_asked_again_where_that_is_wanted(project: Project, 
     for moment in ("run.created", "results.before_rename"):
         assert Process(project.folder, "merge", str(folder), REJOINDER_KILL_AT=moment).end().code == KILLED
         model.fake.reset()
-        assert project.run_json("resume", code=3)["summary"]["errors"] == 1
+        assert project.run_json("resume", "last", code=3)["summary"]["errors"] == 1
         assert not model.asked
         assert Process(project.folder, "merge", str(folder), REJOINDER_KILL_AT=moment).end().code == KILLED
-        mended = project.run_json("resume", "--retry-errors", code=0)
+        mended = project.run_json("resume", "last", "--retry-errors", code=0)
         assert (mended["summary"]["passed"], model.asked) == (1, {"candidate": 1})
 
 

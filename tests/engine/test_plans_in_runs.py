@@ -161,7 +161,7 @@ def test_a_kill_in_the_middle_asks_no_recorded_prompt_again(
     told = {one["key"]: one["reply"]["text"] for one in journal_of(folder) if one["type"] == "told"}
     shown = project.run_json("show", code=None)
     assert shown["run"]["status"] != "finished"
-    document = project.run_json("resume")
+    document = project.run_json("resume", "last")
     asked = pair.asked()
     again = Counter(map(tuple, asked))
     doubtful = before - len(told)  # answers that were not on the disk yet
@@ -191,7 +191,7 @@ def test_an_interrupt_in_the_middle_is_gone_on_with(
     child.interrupt()
     assert child.end().code == 130
     pair.held.set()
-    document = project.run_json("resume")
+    document = project.run_json("resume", "last")
     assert only(document)["status"] == "passed"
     assert len(pair.asked()) == calls_of(kind) + 1
     again = Counter(map(tuple, pair.asked()))
@@ -378,7 +378,7 @@ def test_a_budget_that_ends_in_the_middle_is_gone_on_with(project: Project, pair
     before = pair.asked()
     assert 1 <= len(before) < calls_of(kind), len(before)
     assert document["summary"]["unfinished"] + document["summary"]["skipped"] == 1
-    after = project.run_json("resume", "--budget-tokens", "1000000", code=0)
+    after = project.run_json("resume", "last", "--budget-tokens", "1000000", code=0)
     assert len(pair.asked()) == calls_of(kind)
     assert len(set(map(tuple, pair.asked()))) == calls_of(kind)
     result = only(after)
@@ -393,9 +393,9 @@ def test_a_user_that_failed_is_asked_again(project: Project, pair: Pair, how: An
     assert result["error"]["message"].startswith("the simulated user: ")
     assert len(result["turns"]) == 3
     made = len(pair.asked())
-    assert by_case(project.run_json("resume", code=3))["user"]["status"] == "error"
+    assert by_case(project.run_json("resume", "last", code=3))["user"]["status"] == "error"
     assert len(pair.asked()) == made, "a failure is an answer, too"
-    again = by_case(project.run_json("resume", "--retry-errors", code=0))["user"]
+    again = by_case(project.run_json("resume", "last", "--retry-errors", code=0))["user"]
     assert again["status"] == "passed" and len(again["turns"]) == TURNS
     assert replied(again)[:3] == replied(result)
     assert len(pair.asked()) == made + calls_of("user") - 5
@@ -406,7 +406,7 @@ def test_an_audit_that_could_not_be_read_is_asked_again(project: Project, pair: 
     document = run(project, pair.suite(simulated(told={"audit": "judge"})), code=0)
     assert only(document)["user"]["spoilt"] == "not audited"
     made = len(pair.asked())
-    again = project.run_json("resume", "--retry-errors", code=0)
+    again = project.run_json("resume", "last", "--retry-errors", code=0)
     assert only(again)["user"]["spoilt"] is None
     assert len(pair.asked()) == made + 1
 

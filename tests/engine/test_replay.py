@@ -363,7 +363,7 @@ def test_a_replay_that_was_cut_off_needs_its_recording_and_a_whole_one_does_not(
     assert cut.code == KILLED
     shutil.rmtree(project.folder / ".rejoinder" / "runs" / first["run"]["id"])
     assert essence(play(project, "resume", again["run"]["id"])) == essence(again)
-    error = refused(project, "resume")
+    error = refused(project, "resume", "last")
     assert error.exit_code == 2
     assert error.message.endswith(f"a run that it takes answers from is gone: {first['run']['folder']}")
 

@@ -62,14 +62,14 @@ def test_only_an_unreadable_judge_is_asked_again(
     assert [one["status"] for one in first["results"]] == ["passed", "error"]
     once = [f"{who} {case}" for who in ("candidate", "judge", "judge") for case in ("never", "second-chance")]
     assert sorted(asked(project)) == sorted(once)
-    again = project.run_json("resume", "--retry-errors", code=3)
+    again = project.run_json("resume", "last", "--retry-errors", code=3)
     assert again["results"][0] == first["results"][0]
     assert asked(project) == ["judge never", "judge never"]
     Path(project.folder, "mended").touch()
-    mended = project.run_json("resume", "--retry-errors")
+    mended = project.run_json("resume", "last", "--retry-errors")
     assert [one["status"] for one in mended["results"]] == ["passed", "passed"]
     assert asked(project) == ["judge never"]
-    project.run("resume", "--retry-errors")
+    project.run("resume", "last", "--retry-errors")
     assert asked(project) == []
 
 
@@ -78,5 +78,5 @@ def test_an_answer_that_counts_as_zero_is_no_error(project: Project) -> None:
     project.write("evals.yaml", suite({"llm_judge": {"criteria": "kind", "on_invalid": "zero"}}))
     project.run("run", code=1)
     asked(project)
-    project.run("resume", "--retry-errors", code=1)
+    project.run("resume", "last", "--retry-errors", code=1)
     assert asked(project) == []

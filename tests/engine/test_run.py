@@ -1276,7 +1276,7 @@ def test_a_run_that_was_killed_is_shown_without_a_traceback(project: Project) ->
     done = run_process(project.folder, "show", "--format", "json")
     assert done.document["summary"]["unfinished"] == 1
     assert "Traceback" not in done.err, done.err
-    done = run_process(project.folder, "resume", "--format", "json")
+    done = run_process(project.folder, "resume", "last", "--format", "json")
     assert statuses(done.document) == {"a": "passed"}
 
 

@@ -310,7 +310,7 @@ def test_no_spelling_reaches_a_file_or_the_terminal(project: Project, monkeypatc
         )
         command("targets", "check", "model", "--suite", "evals.yaml", "--format", "json")
         command("validate", "evals.yaml", "--format", "sarif")
-        command("resume", "--retry-errors")
+        command("resume", "last", "--retry-errors")
     everything = {**said, **file_contents(project.folder)}
     assert {"out.yaml", ".rejoinder/cache.sqlite"} < set(everything)
     assert any(name.startswith("tapes") for name in everything)

@@ -71,8 +71,8 @@ AFTERWARDS = (
     ("show", "--verbose"),
     ("show", "--format", "json"),
     ("show", "--format", "yaml"),
-    ("resume",),
-    ("resume", "--retry-errors", "--verbose"),
+    ("resume", "last"),
+    ("resume", "last", "--retry-errors", "--verbose"),
     ("targets", "--suite", "evals.yaml"),
     ("targets", "--suite", "evals.yaml", "--format", "json"),
     ("targets", "check", "model", "--suite", "evals.yaml"),
@@ -484,7 +484,7 @@ def test_a_masked_reply_is_put_back_when_a_run_is_resumed(
     with FakeServer(reply_echo) as server:
         first = run(project, suite_of(make_target("openai", server)), code=1)
         assert len(server.requests) == 4
-        again = project.run_json("resume", code=1)
+        again = project.run_json("resume", "last", code=1)
         assert len(server.requests) == 4
         for each in (first, again):
             each["results"] = [{**result, "duration_s": None} for result in each["results"]]
@@ -665,7 +665,7 @@ def test_real_commands(behaviour: str, project: Project) -> None:
         said = real(project, "run", "evals.yaml", "-v", **environment)
         said += real(project, "show", "-v", **environment)
         said += real(project, "show", "--format", "json")  # the key is not known any more
-        said += real(project, "resume", "--retry-errors", **environment)
+        said += real(project, "resume", "last", "--retry-errors", **environment)
         said += real(project, "targets", "check", "model", "--suite", "evals.yaml", **environment)
         assert len(server.requests) >= 3
     assert leaks([*said, *run_files(project)]) == []
@@ -680,7 +680,7 @@ def test_a_killed_run_is_shown_without_the_key(project: Project) -> None:
         assert leaks(run_files(project)) == []
         said = real(project, "show", "-v")
         said += real(project, "show", "-v", OPENAI_API_KEY=PLAIN)
-        said += real(project, "resume", "-v", OPENAI_API_KEY=PLAIN)
+        said += real(project, "resume", "last", "-v", OPENAI_API_KEY=PLAIN)
     assert leaks([*said, *run_files(project)]) == []
 
 

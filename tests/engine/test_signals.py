@@ -105,7 +105,7 @@ def write_suite(project: Project, checks: dict[str, Any], call: str = "bot:reply
 
 
 def resume(project: Project) -> dict[str, Any]:
-    return project.run_json("resume")["summary"]
+    return project.run_json("resume", "last")["summary"]
 
 
 @pytest.mark.parametrize("signals", SIGNALS.values(), ids=SIGNALS.keys())

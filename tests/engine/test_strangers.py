@@ -358,7 +358,7 @@ def test_runs_on_a_disk_that_cannot_be_written_are_shown_and_nothing_else(desk: 
             assert "read-only file system" in str(error)
         assert "kept" in desk.project.invoke("runs", "prune", "--keep", "0", "--yes").stderr
     assert run.is_dir()
-    desk.project.run("resume", "--verbose")
+    desk.project.run("resume", "last", "--verbose")
 
 
 # Runs that are open.

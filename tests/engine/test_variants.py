@@ -338,7 +338,7 @@ def test_a_run_that_reached_its_budget_goes_on_with_the_other_variants(project: 
     project.write("evals.yaml", suite)
     stopped = project.run_json("run", "--budget-tokens", "45", "--workers", "1", "--max-tokens", "10", code=4)
     assert 0 < stopped["summary"]["passed"] < 8
-    ended = project.run_json("resume", "--budget-tokens", "1000")
+    ended = project.run_json("resume", "last", "--budget-tokens", "1000")
     assert places(ended) == places(whole)
     assert ended["summary"]["usage"]["output_tokens"] == 80, "nothing was asked twice"
     assert {name: one["passed"] for name, one in ended["summary"]["by_variant"].items()} == {"plain": 4, "terse": 4}

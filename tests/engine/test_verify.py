@@ -158,7 +158,7 @@ def test_a_run_with_errors_is_intact_before_and_after_they_are_tried_again(proje
             "1",
         )
         verify(project)
-        project.run_json("resume", "--retry-errors", code=None)
+        project.run_json("resume", "last", "--retry-errors", code=None)
         verify(project)
 
 
@@ -172,7 +172,7 @@ def test_suites_that_changed_since_are_no_damage(project: Project) -> None:
     made(project)
     project.write("evals.yaml", {**SUITE, "evals": SUITE["evals"][:1]})
     assert verify(project)["notes"] == []
-    project.run_json("resume", code=None)  # with other suites than the run began with
+    project.run_json("resume", "last", code=None)  # with other suites than the run began with
     found = verify(project)
     assert found["notes"] and "suites that the run began with" in found["notes"][0]
 
@@ -188,7 +188,7 @@ def test_a_run_that_was_killed_is_intact_but_unfinished(
     assert (found["status"], found["finished"]) == (("completed", True) if point == "run.closed" else ("killed", False))
     words = "intact: run" if point == "run.closed" else "intact, but unfinished: run"
     assert project.run("verify").splitlines()[-1].startswith(words)
-    project.run_json("resume", code=None)
+    project.run_json("resume", "last", code=None)
     assert verify(project)["finished"]
 
 

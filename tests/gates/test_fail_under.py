@@ -67,5 +67,5 @@ def test_exit_codes_of_the_real_command(project: Project) -> None:
 def test_a_run_that_goes_on_is_decided_by_its_rate_too(project: Project) -> None:
     project.write("evals.yaml", suite_of(answers(3, 1)))
     project.run("run", code=1)
-    assert project.run("resume", "--fail-under", "75%").endswith("exit 0\n")
-    assert project.run("resume", "--fail-under", "76%", code=1).endswith("exit 1\n")
+    assert project.run("resume", "last", "--fail-under", "75%").endswith("exit 0\n")
+    assert project.run("resume", "last", "--fail-under", "76%", code=1).endswith("exit 1\n")

@@ -189,7 +189,7 @@ def test_a_receipt_from_elsewhere_asks_for_ten_rounds_at_most(project: Project) 
     receipt = json.loads(path.read_bytes())
     receipt["options"]["repeat"] = 10**6
     path.write_text(json.dumps(receipt))
-    document = project.run_json("resume", code=None)
+    document = project.run_json("resume", "last", code=None)
     assert max(trials_of(document)) == 10
 
 
@@ -203,7 +203,7 @@ def test_errors_end_the_rounds_and_resume_goes_on(project: Project) -> None:
     ended = run_process(project.folder, "run", *AUTO, "--format", "json")
     assert (ended.code, trials_of(ended.document)) == (3, {1: 8, 2: 8})
     write_bot(project, lost=("c0", "c1", "c2"))
-    ended = run_process(project.folder, "resume", "--retry-errors", "--format", "json")
+    ended = run_process(project.folder, "resume", "last", "--retry-errors", "--format", "json")
     assert (ended.code, trials_of(ended.document)) == (1, dict.fromkeys((1, 2, 3, 4), 8))
     assert "regression on these cases: 12 lost, 0 won after 4 of 10 rounds" in ended.err
 
@@ -247,7 +247,7 @@ def test_rounds_survive_the_death_of_their_process(project: Project, moment: str
     write_bot(project, lost=("c0", "c1", "c2"))
     (project.folder / "calls.log").unlink()
     assert run_process(project.folder, "run", *AUTO, "--workers", "2", REJOINDER_KILL_AT=moment).code == KILLED
-    ended = run_process(project.folder, "resume", "--format", "json")
+    ended = run_process(project.folder, "resume", "last", "--format", "json")
     assert ended.code == 1
     assert trials_of(ended.document) == dict.fromkeys((1, 2, 3, 4), 8)
     assert ended.document["summary"]["failed"] == 12

@@ -336,7 +336,7 @@ class Lab:
         return self.start(*arguments, **options).end()
 
     def resume(self, *arguments: str, **options: Any) -> Ended:
-        return self.command("resume", "--format", "json", *arguments, **options)
+        return self.command("resume", "last", "--format", "json", *arguments, **options)
 
     def show(self) -> Ended:
         return self.command("show", "--format", "json")
@@ -458,7 +458,7 @@ def kill_at_random(lab: Lab, baseline: dict[str, Any], calls: list[Call], random
     audit = Audit(lab, baseline, calls)
     done = early = 0
     while done < kills:
-        life = lab.spawn("resume", "--format", "json") if lab.has_begun else _begin(lab)
+        life = lab.spawn("resume", "last", "--format", "json") if lab.has_begun else _begin(lab)
         told = max((len(journal.told) for journal in audit.deaths.values()), default=0)
         _wait_at_random(lab, life, random, len(calls) - told)
         if life.kill().code != -signal.SIGKILL:

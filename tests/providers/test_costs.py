@@ -508,7 +508,7 @@ def test_resuming_prices_nothing_again(project: Project, serve: Any) -> None:
     before = run(project, suite, "-n", "2", code=None)
     asked = len(server.requests)
     project.write(".rejoinder/config.yaml", {"prices": {"gpt-5-mini": {"input": 99, "output": 99}}})
-    again = project.run_json("resume", code=None)
+    again = project.run_json("resume", "last", code=None)
     assert timeless(again) == timeless(before)
     assert timeless(project.run_json("show", code=None)) == timeless(before)
     assert len(server.requests) == asked
@@ -520,5 +520,5 @@ def test_a_run_whose_suite_is_gone_goes_on_with_the_project_s_prices(project: Pr
     project.write(".rejoinder/config.yaml", {"prices": {"gpt-5-mini": OWN}})
     run(project, suite_on("openai/gpt-5-mini", case("one"), case("two")), "-w", "1", code=3)
     (project.folder / "evals.yaml").unlink()
-    document = project.run_json("resume", "--retry-errors")
+    document = project.run_json("resume", "last", "--retry-errors")
     assert [result["cost"] for result in document["results"]] == [about(0.002)] * 2

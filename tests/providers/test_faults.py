@@ -530,7 +530,7 @@ def test_a_run_goes_on_when_the_key_is_mended(project: Project) -> None:
         assert done["skipped"] >= 25
         server.reset()
         broken = False
-        resumed = project.run_json("resume", "--retry-errors", code=0)
+        resumed = project.run_json("resume", "last", "--retry-errors", code=0)
         assert counts(resumed) == {"passed": 40}
         assert len(server.requests) == 35  # what was answered is not asked again
         assert resumed["run"]["given_up"] == []
@@ -547,9 +547,9 @@ def test_a_run_goes_on_when_the_server_is_back(project: Project) -> None:
         document = run(project, suite_of({**openai(server), "max_retries": 0}, 10), code=3)
         assert counts(document) == {"error": 10}
         healthy = True
-        kept = project.run_json("resume", code=3)
+        kept = project.run_json("resume", "last", code=3)
         assert counts(kept) == {"error": 10}  # an error is an answer, unless it is wanted otherwise
-        resumed = project.run_json("resume", "--retry-errors", code=0)
+        resumed = project.run_json("resume", "last", "--retry-errors", code=0)
         assert counts(resumed) == {"passed": 10}
 
 

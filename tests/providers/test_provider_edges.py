@@ -52,7 +52,7 @@ def run(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> 
 
 
 def resume(project: Project, *arguments: str, code: int | None = 0) -> Raw:
-    return project.run_json("resume", *arguments, code=code)
+    return project.run_json("resume", "last", *arguments, code=code)
 
 
 def run_text(project: Project, suite: Raw, *arguments: str, code: int | None = 0) -> str:

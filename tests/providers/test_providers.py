@@ -975,7 +975,7 @@ def test_after_a_kill_no_recorded_reply_is_asked_for_again(project: Project, sta
         before = journal_of(folder)
         told = {record["key"] for record in before if record["type"] == "told"}
         doubtful = {record["key"] for record in before if record["type"] == "asked"} - told
-        ended = start("resume", "--format", "json", **environment).end()
+        ended = start("resume", "last", "--format", "json", **environment).end()
         asked = Counter(request.headers["x-client-request-id"] for request in server.requests)
     assert 5 <= len(told) < 24
     document = ended.document

@@ -133,7 +133,7 @@ def test_several_targets_have_no_common_rate() -> None:
         ),
         (made_run([result("a")], status="interrupted"), "The run was interrupted: 1 of 1 conversations have ended."),
         (made_run([result("a"), in_error("b"), result("c")]), "1 ended in an error and counts as not passed."),
-        (made_run([result("a"), failed("b")], options={"failed_from": "x"}), "Only what had failed in x was run."),
+        (made_run([result("a"), failed("b")], options={"failed_from": "x"}), "Only what did not pass in x was run."),
     ],
 )
 def test_the_header_says_why_a_rate_is_none_or_not_what_it_seems(run: MadeRun, words: str) -> None:

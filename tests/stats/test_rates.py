@@ -275,7 +275,7 @@ def test_numbers_in_words() -> None:
 
 def test_a_selection_says_so() -> None:
     assert selection_words(24, 24) is None
-    assert selection_words(9, 9, only_failed=True) == "of the 9 that failed before"
+    assert selection_words(9, 9, only_failed=True) == "of the 9 that did not pass before"
     assert selection_words(5, 24, stopped=True) == "stopped at the first failure: no rate"
     assert selection_words(12, 24, retried=3) == "12 of 24: no rate yet; 3 asked again after an error"
 

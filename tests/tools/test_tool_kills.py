@@ -66,8 +66,8 @@ def disturb(notes: Notes, random: Random, kills: int) -> None:
         calls = notes.made()
         for word in recorded(only_run(notes.folder)):
             settled.setdefault(word, calls[word])
-        command = ("resume",)
-    document = run_process(notes.folder, "resume", "--format", "json").document
+        command = ("resume", "last")
+    document = run_process(notes.folder, "resume", "last", "--format", "json").document
     assert comparable(document)["results"] == comparable(expected)["results"]
     assert document["summary"]["faults"] == expected["summary"]["faults"]
     calls = notes.made()
@@ -104,7 +104,7 @@ def test_a_call_under_way_when_the_run_was_killed_is_in_doubt(project: Project, 
     project.write("go", "")
     graded = run_process(project.folder, "grade")
     assert (notes.made()["wait"], "grades" in graded.out) == (1, True), "a new grade calls no tool"
-    resumed = run_process(project.folder, "resume")
+    resumed = run_process(project.folder, "resume", "last")
     assert resumed.code == 0
     assert "1 call cut off before the answer was recorded" in " ".join(resumed.out.split())
     assert notes.made() == {"first": 1, "wait": 2}

@@ -171,14 +171,14 @@ def killed(project: Project, *replies: Any) -> None:
 )
 def test_a_conversation_whose_cart_is_lost_begins_anew(project: Project, replies: tuple[Raw, ...]) -> None:
     killed(project, *replies)
-    resumed = run_process(project.folder, "resume", "--format", "json").document
+    resumed = run_process(project.folder, "resume", "last", "--format", "json").document
     found = by_case(resumed)
     assert answers(found["second"]) == ["tea", "tea, wait", "tea, wait, milk"]
     assert [attempt["turn"] for attempt in found["second"]["cut_off"]] == [1]
     assert "cut_off" not in found["first"]
     assert lines(project, "calls.txt") == ["jam", "tea", "wait", "tea", "wait", "milk"]
     assert "began anew after it was cut off in turn 1" in " ".join(project.run("show", "-v").split())
-    again = project.run_json("resume")
+    again = project.run_json("resume", "last")
     replayed = project.run_json("replay", only_run(project.folder).name)
     assert by_case(again)["second"]["turns"] == found["second"]["turns"]
     assert essence(replayed)["results"] == essence(resumed)["results"]
@@ -189,7 +189,7 @@ def test_a_conversation_whose_cart_is_lost_begins_anew(project: Project, replies
 @pytest.mark.slow
 def test_a_conversation_that_was_cut_off_in_its_first_call_has_lost_nothing(project: Project) -> None:
     killed(project, adds("wait"), adds("milk"))
-    found = by_case(run_process(project.folder, "resume", "--format", "json").document)
+    found = by_case(run_process(project.folder, "resume", "last", "--format", "json").document)
     assert answers(found["second"]) == ["wait", "wait, milk"]
     assert "cut_off" not in found["second"]
 
@@ -199,11 +199,11 @@ def test_a_conversation_may_be_cut_off_again_and_again(project: Project) -> None
     killed(project, adds("tea"), adds("wait"))
     for count in (2, 3):
         (project.folder / "go").unlink()
-        process = Process(project.folder, "resume")
+        process = Process(project.folder, "resume", "last")
         process.wait_for(lambda count=count: lines(project, "calls.txt").count("wait") == count, "it was not called")
         process.kill()
         project.write("go", "")
-    found = by_case(run_process(project.folder, "resume", "--format", "json").document)
+    found = by_case(run_process(project.folder, "resume", "last", "--format", "json").document)
     assert answers(found["second"]) == ["tea", "tea, wait"]
     assert [attempt["turn"] for attempt in found["second"]["cut_off"]] == [1, 1, 1]
     assert lines(project, "calls.txt").count("jam") == 1
@@ -235,6 +235,6 @@ def test_a_server_at_an_address_cannot_be_a_conversations_own(project: Project) 
 def test_the_scope_is_part_of_what_a_recorded_answer_depends_on(project: Project) -> None:
     run(project, suite({"a": [adds("tea"), "done"]}, server(None)))
     project.write("evals.yaml", suite({"a": [adds("tea"), "done"]}))
-    [result] = project.run_json("resume")["results"]
+    [result] = project.run_json("resume", "last")["results"]
     assert answers(result) == ["tea"]
     assert lines(project, "calls.txt") == ["tea", "tea"]

@@ -56,7 +56,7 @@ def test_a_signal_in_a_call_ends_the_run_and_its_servers(
     assert f"rejoinder resume {only_run(project.folder).name}" in ended.out + ended.err
     assert_gone(*notes.pids())
     project.write("go", "")
-    document = project.run_json("resume")
+    document = project.run_json("resume", "last")
     assert document["summary"]["passed"] == 1
     assert document["run"]["in_doubt"] == 1
     assert notes.made() == {"first": 1, "wait": 2, "last": 1}
@@ -76,7 +76,7 @@ def test_the_first_interrupt_finishes_a_conversation_with_the_calls_of_its_tools
     assert_gone(*notes.pids())
     assert notes.made() == {"first": 1, "wait": 1, "last": 1}
     assert project.run_json("show")["summary"]["passed"] == 1
-    document = project.run_json("resume")
+    document = project.run_json("resume", "last")
     assert (document["summary"]["passed"], document["run"]["in_doubt"]) == (1, 0)
     assert notes.made() == {"first": 1, "wait": 1, "last": 1}
 

@@ -9,7 +9,7 @@ from rejoinder.cli.output import echo
 from rejoinder.engine.folder import latest_first, list_runs, runs_folder
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run import failed_pairs
+from rejoinder.engine.run import not_passed
 from rejoinder.engine.verify import find_damage
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model.chosen_names import ChosenNames
@@ -59,21 +59,23 @@ def only_failed(recorded: RecordedRun, options: RunOptions) -> RunOptions:
     """The options for the chosen cases that did not pass in a run, each on its own target. Where the command
     names targets, they take the place of the run's. No cases where all have passed."""
     run, selection = recorded.folder.id, options.selection
-    every, names = failed_pairs(recorded), ChosenNames(selection.cases)
-    pairs = tuple(pair for pair in every if not selection.cases or pair.id in names)
+    before, names = not_passed(recorded), ChosenNames(selection.cases)
+    pairs = tuple(pair for pair in before.cases if not selection.cases or pair.id in names)
     cases = tuple(dict.fromkeys(pair.id for pair in pairs))
     options = options.changed(cases=cases, failed_from=run)
     if not cases:
-        what = f"the chosen cases passed in run {run}" if every else f"every case of run {run} passed"
+        what = f"the chosen cases passed in run {run}" if before.cases else f"every case of run {run} passed"
         echo(f"{what}; there is nothing to run", err=True)
         return options
+    unasked = sum(pair in before.unasked for pair in pairs)
+    rest = f" ({unasked:,} not asked before)" if unasked else ""
     if selection.targets:
-        echo(f"again what did not pass in run {run}: {count(len(cases), 'case')}", err=True)
+        echo(f"again what did not pass in run {run}: {count(len(cases), 'case')}{rest}", err=True)
         return options
-    before = recorded.options().selection
+    earlier = recorded.options().selection
     by_target = Counter(pair.target for pair in pairs)
     parts = ", ".join(f"{number:,} on {target}" for target, number in by_target.items())
-    echo(f"again what did not pass in run {run}: {parts}", err=True)
+    echo(f"again what did not pass in run {run}: {parts}{rest}", err=True)
     return options.changed(
-        pairs=pairs, targets=before.targets, targets_file=selection.targets_file or before.targets_file
+        pairs=pairs, targets=earlier.targets, targets_file=selection.targets_file or earlier.targets_file
     )

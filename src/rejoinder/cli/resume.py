@@ -9,8 +9,9 @@ import click
 from rejoinder.cli.grouping import Values
 from rejoinder.cli.live import live_display
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, fail_under_option, trust_option
+from rejoinder.cli.output import echo
 from rejoinder.cli.results import Output, exit_with, output_options
-from rejoinder.engine.recorded import open_recorded
+from rejoinder.engine.recorded import open_recorded, open_unfinished
 from rejoinder.engine.run import resume_run
 
 if TYPE_CHECKING:
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
 def command(
     run: str | None, retry_errors: bool, changes: Values, fail_under: Rule | None, trust: bool, output: Output
 ) -> None:
-    """Go on with a run that was interrupted or killed (the latest when RUN is not given).
+    """Go on with a run that was interrupted or killed (the latest unfinished one when RUN is not given).
 
     Recorded calls are not made again. Suites are read from the project's files; where they were edited, what is
     unchanged is kept and what changed is asked again. Where a file is gone, the run's own copy is used, if your
     rejoinder wrote it. Exit codes are those of `run`; with --fail-under the pass rate decides between 0 and 1.
     """
-    recorded = open_recorded(run, trust=trust)
+    if run is not None:
+        recorded = open_recorded(run, trust=trust)
+    else:
+        recorded = open_unfinished(retry_errors=retry_errors, trust=trust)
+        echo(f"resuming run {recorded.folder.id}", err=True)
     options = recorded.options().changed(**changes)
     output.check(recorded)
     if options.selection.rounds is not None:

@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
-from rejoinder.engine.folder import RunFolder, find_run
+from rejoinder.engine.folder import (
+    RunFolder,
+    find_run,
+    is_aside,
+    latest_first,
+    list_runs,
+    listed_receipt,
+)
 from rejoinder.engine.loading import load_options
 from rejoinder.engine.options import MOST_ROUNDS, RunOptions, Trust
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
@@ -21,6 +29,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.project import find_root
 from rejoinder.review import load_suites
+from rejoinder.run_files import RunDamaged
 
 MOST_REPEATS = 10_000
 """Trials and workers that a folder from elsewhere can ask for."""
@@ -166,3 +175,47 @@ def open_recorded(name: str | None, *, trust: bool = False) -> RecordedRun:
     """A run of the working project, by any of the names that `locate_run` takes."""
     root = find_root(Path.cwd(), Path.cwd())
     return RecordedRun(find_run(root, name), root, trust=trust)
+
+
+def open_unfinished(*, retry_errors: bool = False, trust: bool = False) -> RecordedRun:
+    """The latest run of the working project that has something left to do: conversations that have not ended or, with
+    `retry_errors`, that ended in an error. Raises UsageError if there is none: a finished run would be shown as if
+    something had been done."""
+    root = find_root(Path.cwd(), Path.cwd())
+    latest, runs = find_run(root, None), list_runs(root)
+    for folder in latest_first(runs):
+        left = _left_in(folder)
+        if left.conversations or (retry_errors and left.errors):
+            return RecordedRun(find_run(root, str(folder.path)), root, trust=trust)
+    if latest.is_busy:
+        return RecordedRun(latest, root, trust=trust)  # whoever opens it is told so
+    hint = f"`rejoinder resume {latest.id}` grades the recorded replies again by the suites as they are now."
+    if _left_in(latest).errors:
+        hint = f"`rejoinder resume {latest.id} --retry-errors` repeats the calls that ended in an error."
+    fork = next((one.id for one in reversed(runs) if is_aside(one) and _left_in(one).conversations), None)
+    if fork is not None:
+        hint = f"`rejoinder resume {fork}` continues a fork, which is never the latest run."
+    raise UsageError(f"there is no unfinished run; the latest run is {latest.id}", hint)
+
+
+class _Left(NamedTuple):
+    """What a run has not done."""
+
+    conversations: bool = False
+    """Whether some have not ended."""
+    errors: bool = False
+
+
+def _left_in(folder: RunFolder) -> _Left:
+    """Nothing in a run that is damaged or open in a process."""
+    receipt = listed_receipt(folder)
+    if receipt is None or folder.is_busy:
+        return _Left()
+    try:
+        summary = folder.read_summary()
+    except RunDamaged:
+        return _Left()
+    if summary is None or receipt.status != "completed":
+        return _Left(conversations=True)
+    given_up = bool(receipt.given_up and summary.skipped)
+    return _Left(conversations=summary.unfinished > 0 or given_up, errors=summary.errors > 0)

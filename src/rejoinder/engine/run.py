@@ -10,6 +10,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Generator
 from itertools import groupby
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -179,16 +180,27 @@ def resume_run(
         return execution.work(run, history, observer or Observer(), spent)
 
 
-def failed_pairs(recorded: RecordedRun) -> list[CaseName]:
-    """The cases that did not pass in a run, or did not start, each on its target. One in quarantine is none of them."""
+class NotPassed(NamedTuple):
+    """The cases that did not pass in a run, each on its target."""
+
+    cases: list[CaseName]
+    unasked: frozenset[CaseName]
+    """Of all cases of the run, those that no conversation of has ended: they did not fail."""
+
+
+def not_passed(recorded: RecordedRun) -> NotPassed:
+    """The cases that did not pass in a run, or did not start. One in quarantine is none of them."""
     suites, options = recorded.copies() or recorded.suites(asks=False), recorded.options()
     report = show_run(recorded)
     day = report.run.day
     passed: dict[CaseName, int] = {}
     """The trials of each case that passed."""
+    asked: set[CaseName] = set()
     for name, trials in groupby(report.results, lambda result: result.case):
         every = [structs.replace(trial, turns=()) for trial in trials]
         statuses: Counter[Status] = Counter(trial.status for trial in every if not trial.is_spoilt)
+        if any(trial.status != "skipped" for trial in every):
+            asked.add(name)
         if judge_case(statuses, every[0], day) == "passed":
             passed[name] = len(every) - statuses["skipped"]
     planned: Counter[CaseName] = Counter()
@@ -196,7 +208,8 @@ def failed_pairs(recorded: RecordedRun) -> list[CaseName]:
         quarantine = job.prepared.case.quarantine
         if quarantine is None or quarantine.is_over(day):
             planned[case_name_of(job.prepared)] += 1
-    return [name for name, count in planned.items() if passed.get(name, 0) < count]
+    rest = [name for name, count in planned.items() if passed.get(name, 0) < count]
+    return NotPassed(rest, frozenset(planned).difference(asked))
 
 
 def show_run(recorded: RecordedRun) -> RunReport:

@@ -206,7 +206,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if options.fork is not None:
             return Origin(options.fork.run, f"fork of {options.fork.run} from turn {options.fork.turn} on")
         if options.failed_from:
-            return Origin(options.failed_from, f"what had failed in {options.failed_from}, run again")
+            return Origin(options.failed_from, f"re-run of what did not pass in {options.failed_from}")
         return None
 
     @property

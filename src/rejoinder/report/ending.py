@@ -482,7 +482,7 @@ def _rate(run: Run, form: Form) -> Line:
     if summary.has_repeats and summary.recovery:  # the table has it
         return EMPTY
     rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
-    only = f" of the {summary.finished:,} that failed before" if run.run.reported.failed_from is not None else ""
+    only = f" of the {summary.finished:,} that did not pass before" if run.run.reported.failed_from is not None else ""
     bounds = bounds_words(summary.spoilt)
     shown = f" ({interval(rates.eventual.interval)}){only}{bounds and f', {bounds}'}"
     return line((rate, "name"), (shown, "quiet"))

@@ -80,10 +80,10 @@ def sample_words(rate: Rate) -> str:
 def selection_words(
     finished: int, planned: int, *, only_failed: bool = False, stopped: bool = False, retried: int = 0
 ) -> str | None:
-    """What a rate is not of, where it is not of the whole suite: `of the 9 that failed before`, `stopped at the first
-    failure: no rate`, `3 asked again after an error`, `12 of 24: no rate yet`. None where nothing is to be said."""
+    """What a rate is not of, where it is not of the whole suite: `of the 9 that did not pass before`, `stopped at the
+    first failure: no rate`, `3 asked again after an error`, `12 of 24: no rate yet`. None if nothing is to be said."""
     parts = [
-        f"of the {planned:,} that failed before" if only_failed else "",
+        f"of the {planned:,} that did not pass before" if only_failed else "",
         "stopped at the first failure: no rate" if stopped else "",
         f"{finished:,} of {planned:,}: no rate yet" if finished < planned and not stopped else "",
         f"{retried:,} asked again after an error" if retried else "",

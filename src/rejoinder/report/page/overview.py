@@ -136,7 +136,7 @@ def _sentences(run: Run, rate: Rate | None) -> Iterator[Child]:
     else:
         yield from _no_rate(run)
     if failed_from := run.run.reported.failed_from:
-        yield f"Only what had failed in {failed_from} was run."
+        yield f"Only what did not pass in {failed_from} was run."
     if status in _EARLY:
         yield f"{_EARLY[status]}: {figure(summary.finished)} of {figure(run.run.planned)} conversations have ended."
     if summary.errors:
