@@ -71,7 +71,7 @@ def test_rules_of_a_run_alone(rule: str, verdict: str, reason: str) -> None:
     "text",
     [
         *("", "rat>=90%", "no_regression", "pass>=70%", "pass^>=70%", "rate3>=90%", "tag:rate>=90%", "tag::rate>=90%"),
-        *("tag:x:", "tag:x:nothing", "passes", "cost", "latency<=4s", "rate>=9 0%", "PASS^3>=70%", "pass^99999>=1%"),
+        *("tag:x:", "tag:x:nothing", "passes", "latency<=4s", "rate>=9 0%", "PASS^3>=70%", "pass^99999>=1%"),
     ],
 )
 def test_an_unknown_rule_names_the_right_ones(text: str) -> None:

@@ -19,6 +19,7 @@ from rejoinder.model import Outcome, Spoilt
 from rejoinder.report.course import step_words
 from rejoinder.report.problems import columns_of
 from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe, width_of_line
+from rejoinder.report.words import count
 
 QUIET_S = 1.0
 """Most small runs are over before anything is drawn."""
@@ -122,7 +123,7 @@ class LiveDisplay(Observer):
             f"{counts.passed:,} passed",
             f"{counts.failed:,} failed",
         ]
-        parts += [f"{counts.errors:,} errors"] if counts.errors else []
+        parts += [count(counts.errors, "error")] if counts.errors else []
         parts += [f"{counts.spoilt:,} spoilt"] if counts.spoilt else []
         parts += [f"{len(self._flying):,} in flight"]
         parts += [f"{counts.retries:,} retries"] if counts.retries else []
@@ -266,7 +267,7 @@ class LiveScreen(LiveDisplay):
         if counts.failed:
             pieces += [Piece("   "), Piece(f"{counts.failed:,} failed", "fail")]
         if counts.errors:
-            pieces += [Piece("   "), Piece(f"{counts.errors:,} errors", "fail")]
+            pieces += [Piece("   "), Piece(count(counts.errors, "error"), "fail")]
         if counts.spoilt:
             pieces += [Piece("   "), Piece(f"{counts.spoilt:,} spoilt", "warn")]
         if counts.cost:

@@ -41,9 +41,12 @@ OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("--retries", "--max-retry"), "--max-retries"),
     "--json": "--format json",
     "--junit": "--format junit",
+    "--html": "--report",
 }
 """Options that other tools have, and those that do the same here."""
 
+LISTING = ("list", "ls", "all")
+"""What groups of commands do by themselves, unless they have such a command."""
 _NO_COMMAND = re.compile(r"No such command '(.*)'", re.DOTALL)
 
 
@@ -89,6 +92,8 @@ def no_command(given: Sequence[str], known: Sequence[str]) -> Mistake:
 
 def _no_command(word: str, given: Sequence[str], known: Sequence[str]) -> Mistake:
     meant, place = nearest(word, known), list(given).index(word) if word in given else 0
+    if place and word in LISTING:
+        return Mistake(f"there is no command {word}", (_line(*given[:place], *given[place + 1 :]), "lists them"))
     if meant is None:
         before = [*given[:place], "--help"]
         return Mistake(f"there is no command {word}", (_line(*before), "lists the commands"))

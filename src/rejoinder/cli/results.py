@@ -254,9 +254,22 @@ def _resuming(report: RunReport) -> Commands:
         return ((" ".join([resume, *more_budget(report, run.budget)]), rest),)
     if run.replay_of or run.reported.replay:
         return ()
-    if summary.errors:
+    if summary.errors and any(map(_may_pass, report.results)):
         return ((f"{resume} --retry-errors", f"the {count(summary.errors, 'error')} again"),)
     return ((resume, rest),) if run.status != "completed" or summary.unfinished else ()
+
+
+def _may_pass(result: Result) -> bool:
+    """Whether the same call may succeed when it is made again: not where key, address or settings are wrong, nor where
+    a judge cannot write a verdict."""
+    error = result.error
+    if error is None:
+        return False
+    from rejoinder.checks.judge_answers import Ambiguous, Echoed, Unreadable
+
+    if error.type == "check" and any(kind.trouble in error.message for kind in (Unreadable, Ambiguous, Echoed)):
+        return False
+    return error.status is None or error.status in (408, 409, 425, 429) or error.status >= 500
 
 
 def _asked_twice(in_doubt: int) -> str:

@@ -79,12 +79,12 @@ def read_rule(text: str) -> Rule:
     if found is None or measure is None or bool(found["k"]) is not (found["name"] == "pass^"):
         raise _unknown(text)
     bound = measure.read(found["bound"])
-    if bound is None or found["sign"] != measure.sign or found["k"] == "0":
+    if bound is None or found["sign"] not in (measure.sign, ":") or found["k"] == "0":
         raise UsageError(f"`{text}` is not a rule", f"Write it like `{measure.example}`.")
     return Rule(text=text, measure=found["name"], bound=bound, k=int(found["k"] or 1), tag=tag)
 
 
-_SHAPE = re.compile(r"(?P<name>[a-z_0-9]+|pass\^)(?P<k>(?<=\^)[0-9]{1,4})?\s*(?P<sign>[<>]=?|==?)\s*(?P<bound>\S+)")
+_SHAPE = re.compile(r"(?P<name>[a-z_0-9]+|pass\^)(?P<k>(?<=\^)[0-9]{1,4})?\s*(?P<sign>[<>]=?|==?|:)\s*(?P<bound>\S+)")
 
 
 def read_fail_under(text: str) -> Rule | None:
@@ -98,6 +98,14 @@ def read_fail_under(text: str) -> Rule | None:
 
 
 def _unknown(text: str) -> UsageError:
+    name = text.rpartition(":")[2]
+    if name in MEASURES or re.fullmatch(r"pass\^\d+", name):
+        example = MEASURES["pass^" if name.startswith("pass^") else name].example
+        without = example.replace(">=", ":").replace("<=", ":")
+        return UsageError(
+            f"the rule `{text}` has no bound; without quotes the shell takes `>` and `<` for files",
+            f"Put it in quotes, `--rule '{example}'`, or write `--rule {without}`.",
+        )
     examples = [NO_REGRESSION, *(measure.example for measure in MEASURES.values())]
     meant = did_you_mean(text, examples)
     rules = list_words([f"`{example}`" for example in examples])

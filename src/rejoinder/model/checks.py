@@ -436,10 +436,11 @@ class Judged(Check, frozen=True, kw_only=True):
 
 
 class LlmJudge(Judged, frozen=True, tag="llm_judge"):
-    """A model judges the reply."""
+    """A model judges the reply. A text alone is the criteria."""
 
     fault = "the judge does not accept it"
-    rules = {"if": {"not": {"required": ["prompt"]}}, "then": {"required": ["criteria"]}}
+    alone = "criteria"
+    rules = {"if": {"type": "object", "not": {"required": ["prompt"]}}, "then": {"required": ["criteria"]}}
     criteria: Annotated[Prose | None, "What the judge is asked about the reply."] = None
     prompt: Annotated[
         tuple[str | JudgeVariable, ...] | None,

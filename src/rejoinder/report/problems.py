@@ -80,12 +80,24 @@ def columns_of(text: str) -> int:
 _UNIT = re.compile(r"^ *rejoinder .*?(?=   |$)| *(?:`[^`]*`|[^ `]|`)+")
 """A word of a message with the spaces before it. A command is one word: in backticks, or where a line begins."""
 
+_JOINERS = "\u200c\u200d"
+"""Zero width non-joiner and joiner."""
 _VISIBLE = {"\t": "\N{RIGHTWARDS ARROW}", "\xa0": "\N{MIDDLE DOT}"}
 
 
 def printable(text: str) -> str:
     """The text without anything that a terminal would take for an order."""
-    return text if text.isprintable() else "".join(map(_printable, text))
+    if text.isprintable():
+        return text
+    return "".join(one if _joins(text, place) else _printable(one) for place, one in enumerate(text))
+
+
+def _joins(text: str, place: int) -> bool:
+    """Whether a joiner, which is not seen itself, belongs to the letters or pictures around it, as in Persian, Hindi
+    and emoji. Between letters of ASCII it can only hide something."""
+    if text[place] not in _JOINERS or not 0 < place < len(text) - 1:
+        return False
+    return all(not one.isascii() and unicodedata.category(one)[0] in "LMS" for one in text[place - 1 : place + 2 : 2])
 
 
 def printable_line(line: str) -> str:
@@ -102,7 +114,9 @@ def _printable(character: str) -> str:
 
 def _fit(text: str, room: int) -> str:
     """The beginning of a line that is to be copied, as much as a terminal has room for."""
-    shown = "".join(one if one in _VISIBLE else _printable(one) for one in text[: room + 1])
+    shown = "".join(
+        one if one in _VISIBLE or _joins(text, place) else _printable(one) for place, one in enumerate(text[: room + 1])
+    )
     if len(text) <= room and columns_of(shown) <= room:
         return shown
     return f"{shown[: _how_many(shown, room - 3)]}..."

@@ -315,6 +315,9 @@ def _calls(count: int) -> str:
 
 
 def _llm_judge(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    if not isinstance(value, dict):
+        written = _written({"criteria": value}, "criteria")
+        return structs.replace(_read_fields(kinds.LlmJudge, value, at, texts, shared), written=written)
     prompt, words = None, dict(value)
     if "prompt" in value:
         # The content of a file and not its name: when it is edited, the judge is asked something else.

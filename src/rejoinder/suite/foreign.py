@@ -74,6 +74,8 @@ _OF_CHECKS = {
     ),
     **dict.fromkeys(("factuality", "answer_relevance", "context_faithfulness", "moderation", "llm_grader"), _JUDGE),
     **dict.fromkeys(("javascript", "code_judge", "code_grader", "script", "ruby"), _CODE),
+    **dict.fromkeys(("any_of", "one_of", "any"), same_as("or")),
+    **dict.fromkeys(("all_of", "all"), same_as("and")),
     **dict.fromkeys(("composite", "assert_set", "and_all"), _GROUP),
     **dict.fromkeys(("tool_trajectory", "trajectory", "tool_call", "tools", "is_valid_openai_tools_call"), _TOOLS),
     **dict.fromkeys(("execution_metrics", "token_usage", "duration"), _METRICS),

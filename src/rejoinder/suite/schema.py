@@ -64,7 +64,7 @@ _FORMS = {
     **dict.fromkeys(("call", "python"), "must be `module:function`"),
     **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
 }
-_SHAPES = {"llm_judge": "{criteria: ...}", "semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
+_SHAPES = {"semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
 _LISTS = {"tool_calls": "; calls are items of a list: `tool_calls: [{name: ...}]`"}
 MOST_LISTED = 10
 """Keys that are named where one is unknown and like none of them."""
@@ -290,6 +290,9 @@ def _type(fault: _Fault) -> Iterator[Violation]:
     if fault.key == "pass" and type(value) is int:
         instead = f'"{value} of {value + 1}"'
         message += f"; write for example {instead}"
+    elif fault.key == "quarantine":
+        instead = "{ until: 2027-01-31, reason: ... }"
+        message = f"{fault.name} says until when and why the case does not count; write for example `{instead}`"
     elif fault.key in _TARGET_KEYS and isinstance(value, bool):
         message = f"{fault.name} is the name of a target, not true or false"
     elif "string" in types and isinstance(value, int | float | bool):
@@ -420,6 +423,11 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
         kind = "a whole number" if "integer" in fault.rule["type"] else "a number"
         wanted = f"must be {kind}, or a `${{{{ VARIABLE }}}}` that holds one"
         yield Violation("wrong-type", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")
+        return
+    if fault.key == "pass" and (share := re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", str(fault.value))):
+        instead = f"{share[1]} of {share[2]}"
+        message = f"{fault.name} says how many trials have to pass in words; write `{instead}`"
+        yield Violation("out-of-range", fault.path, message, instead=instead)
         return
     wanted = _FORMS.get(fault.key, f"does not fit ({fault.rule.get('description', fault.rule['pattern'])})")
     yield Violation("out-of-range", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")
