@@ -160,8 +160,10 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         return
     if verbose:
         signs = signs_for(sys.stdout, form)
+        prompts = report.system_prompts
         for result in report.results:
-            echo(*write_conversation(result, label=label_of(result, report), signs=signs))
+            label, system = label_of(result, report), prompts.of(result)
+            echo(*write_conversation(result, label=label, signs=signs, system=system))
             echo_lines([*((Piece("  "), *row) for row in write_course(result, PLAIN)), EMPTY])
     extras = Extras(
         figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report, form)

@@ -78,12 +78,14 @@ def _write(report: RunReport, zoom: Zoom, output: Output, name: str) -> None:
     zoomed = zoom_in(report, zoom)
     output.write_files(zoomed)
     if output.form == "text":
-        _write_text(zoomed, zoom, name)
+        _write_text(zoomed, zoom, name, verbose=output.verbose)
     else:
         write_machine(FORMATS[output.form].write(zoomed))
 
 
-def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
+def _write_text(report: ZoomedReport, zoom: Zoom, name: str, *, verbose: bool) -> None:
+    """`verbose`: with the system prompts."""
+    prompts = report.system_prompts
     selected, form = report.selected, form_for(sys.stdout)
     is_alone = (selected.results, selected.of) == (1, 1)
     if not is_alone:
@@ -91,7 +93,8 @@ def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
     for number, result in enumerate(report.conversations):
         if number:
             echo("")
-        _write_conversation(result, label_of(result, report), zoom.turn, form)
+        system = prompts.of(result) if verbose else ""
+        _write_conversation(result, label_of(result, report), zoom.turn, form, system)
         if is_alone:
             commands = _next_commands(result, report, zoom, name) if form.commands else ()
             echo_lines([EMPTY, *write_facts(result, form), *command_rows(commands, form.edge)])
@@ -102,12 +105,12 @@ def _write_text(report: ZoomedReport, zoom: Zoom, name: str) -> None:
         echo_lines([EMPTY, *paragraph(line((rest, "quiet")), form)])
 
 
-def _write_conversation(result: Result, label: str, turn: int | None, form: Form) -> None:
+def _write_conversation(result: Result, label: str, turn: int | None, form: Form, system: str) -> None:
     """The block as it is in a pipe; on a screen with roles, and wrapped."""
     signs = signs_for(sys.stdout, form)
-    written = write_conversation(result, label=label, signs=signs, turn=turn)
+    written = write_conversation(result, label=label, signs=signs, turn=turn, system=system)
     if form.symbols:
-        echo_lines(write_block(result, written, signs, form, turn))
+        echo_lines(write_block(result, written, signs, form, turn, system))
     else:
         echo(*written)
 

@@ -27,6 +27,7 @@ from rejoinder.model import Receipt, Suite, Summary
 
 if TYPE_CHECKING:
     from rejoinder.engine.differences import Unlike
+    from rejoinder.engine.system_prompts import SystemPrompts
 
 
 class Scratch:
@@ -59,6 +60,13 @@ class RunReport(Struct, frozen=True):
     def counted(self) -> CountedResults:
         """The results that decide something: those of cases in quarantine do not."""
         return CountedResults(self.results, self.run.day)
+
+    @property
+    def system_prompts(self) -> SystemPrompts:
+        """What the first requests began with."""
+        from rejoinder.engine.system_prompts import SystemPrompts
+
+        return SystemPrompts(self.folder)
 
     def document(self) -> dict[str, Any]:
         """The whole run as `--format json` writes it."""

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from rejoinder.model import CheckResult, Result, Status, TurnResult
-from rejoinder.report.conversation import Signs
+from rejoinder.report.conversation import Signs, system_lines
 from rejoinder.report.course import against, broken_at, is_over_time, not_sent
 from rejoinder.report.course_rows import cost_parts, write_course
 from rejoinder.report.deeds import deeds, never_landed
@@ -36,10 +36,12 @@ class _Part(NamedTuple):
     """Does it stand after the end of the block?"""
 
 
-def write_block(result: Result, written: Iterable[str], signs: Signs, form: Form, turn: int | None) -> Iterator[Line]:
-    """`written`: the lines of `write_conversation` with the same signs and turn. What they say of tokens and cost is in
-    the facts below."""
-    parts = chain(_parts(result, signs, turn), repeat(_Part("quiet", is_besides=True)))
+def write_block(
+    result: Result, written: Iterable[str], signs: Signs, form: Form, turn: int | None, system: str = ""
+) -> Iterator[Line]:
+    """`written`: the lines of `write_conversation` with the same signs, turn and system prompt. What they say of tokens
+    and cost is in the facts below."""
+    parts = chain(_parts(result, signs, turn, system), repeat(_Part("quiet", is_besides=True)))
     for text, part in zip(written, parts, strict=False):
         if not (part.is_besides and _SPENDING.match(text)):
             yield from paragraph(_row(printable_line(text).replace("\t", " "), part), form)
@@ -58,9 +60,10 @@ def _row(text: str, part: _Part) -> Line:
     return line((text, part.role))
 
 
-def _parts(result: Result, signs: Signs, only: int | None) -> Iterator[_Part]:
+def _parts(result: Result, signs: Signs, only: int | None, system: str) -> Iterator[_Part]:
     """What the lines of a block are, in its order, up to how it ended."""
     yield _Part("name")
+    yield from repeat(_Part(label="System prompt:"), len(system_lines(system)))
     for turn in result.turns:
         if only not in (None, turn.turn):
             continue

@@ -23,6 +23,8 @@ from rejoinder.report.deeds import deeds, never_landed
 from rejoinder.report.styled import Form
 from rejoinder.report.summary import describe_spending
 
+MOST_SYSTEM_LINES = 20
+
 
 class Signs(Struct, frozen=True):
     passed: str
@@ -50,12 +52,13 @@ def signs_for(stream: TextIO, form: Form) -> Signs:
 
 
 def write_conversation(
-    result: Result, *, label: str = "", signs: Signs = UNICODE, turn: int | None = None
+    result: Result, *, label: str = "", signs: Signs = UNICODE, turn: int | None = None, system: str = ""
 ) -> Iterator[str]:
     """The block of one result. `label` tells trials and targets apart where there are several; with `turn` the other
-    turns are left out."""
+    turns are left out. `system`: the system prompt, where it is to be shown."""
     written = f" [{result.id}]" if result.id_written else ""
     yield f"Eval {result.number}{label}: {result.title}{written}"
+    yield from system_lines(system)
     broken = broken_at(result)
     for one in result.turns:
         if turn not in (None, one.turn):
@@ -80,6 +83,15 @@ def write_conversation(
         for one in result.turns if len(result.turns) > 1 else ():
             yield f"  Turn {one.turn} used {describe_spending(one)}"
         yield f"  Used: {describe_spending(result)}"
+
+
+def system_lines(system: str) -> list[str]:
+    """A system prompt; the first lines of a long one."""
+    if not system:
+        return []
+    lines = [*_said("System prompt", system, "")]
+    more = len(lines) - MOST_SYSTEM_LINES
+    return lines if more < 2 else [*lines[:MOST_SYSTEM_LINES], f"    ({more:,} more lines; `rejoinder report` has all)"]
 
 
 def _of_the_whole(result: Result, signs: Signs) -> Iterator[str]:

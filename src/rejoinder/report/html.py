@@ -38,7 +38,7 @@ from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pai
 from rejoinder.report.page.records import conversation_of, to_bytes
 from rejoinder.report.page.rows import OUTCOMES, Head, Index, Row, RowOutcome, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
-from rejoinder.report.runs import Run
+from rejoinder.report.runs import Prompts, Run, prompts_of
 
 BLOCK = 64
 """Conversations that are packed together; the browser unpacks a block to show one of them."""
@@ -174,9 +174,10 @@ def write(run: Run, *, full: bool = False) -> Iterator[str]:
 
 def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
     frame, index, grid, seen = frame_of(run.run), Index(), Grid(run.summary), _Seen()
+    prompts = prompts_of(run)
     for at, result in enumerate(run.results):
         row = row_of(result, at, frame)
-        body = blocks.add(to_bytes(conversation_of(result, row))) if choice.takes(row) else -1
+        body = blocks.add(to_bytes(conversation_of(result, row, prompts.of(result)))) if choice.takes(row) else -1
         index.add(row, body)
         grid.add(row)
         seen.add(row)
@@ -256,8 +257,9 @@ def _write_pairs(
     runs: tuple[Run, Run], comparison: RunComparison, pairs: Iterable[_Pair], blocks: _Blocks, choice: _Choice
 ) -> Iterator[str]:
     (a, b), index, broke = runs, PairIndex(), _Seen()
+    prompts = prompts_of(a), prompts_of(b)
     for pair in pairs:
-        index.add(pair.row, blocks.add(pair.body()) if choice.takes(pair.row) else -1)
+        index.add(pair.row, blocks.add(pair.body(prompts)) if choice.takes(pair.row) else -1)
         if pair.row.change == "worse":
             broke.add(pair.row)
     names = RunNames(a.run.id, b.run.id)
@@ -289,8 +291,9 @@ class _Pair(Struct, frozen=True):
     a: tuple[Result, Row] | None
     b: tuple[Result, Row] | None
 
-    def body(self) -> bytes:
-        return to_bytes([None if side is None else conversation_of(*side) for side in (self.a, self.b)])
+    def body(self, prompts: tuple[Prompts, Prompts]) -> bytes:
+        sides = zip((self.a, self.b), prompts, strict=True)
+        return to_bytes([None if side is None else conversation_of(*side, told.of(side[0])) for side, told in sides])
 
 
 def _pairs(earlier: _Earlier, b: Run, matching: Matching, sides: Sides) -> Iterator[_Pair]:

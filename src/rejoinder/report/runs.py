@@ -32,6 +32,29 @@ class Run(Protocol):
     def results(self) -> Iterable[Result]: ...
 
 
+class Prompts(Protocol):
+    """The system prompts of a run, by its results; empty where there is none, or none is known."""
+
+    def of(self, result: Result, /) -> str: ...
+
+
+@runtime_checkable
+class RunWithPrompts(Run, Protocol):
+    """A run whose system prompts are recorded."""
+
+    @property
+    def system_prompts(self) -> Prompts: ...
+
+
+class _NoPrompts:
+    def of(self, _result: Result, /) -> str:
+        return ""
+
+
+def prompts_of(run: Run) -> Prompts:
+    return run.system_prompts if isinstance(run, RunWithPrompts) else _NoPrompts()
+
+
 class Selected(Struct, frozen=True):
     """What a document says that has only some of a run's results. Its summary is that of the whole run."""
 

@@ -163,6 +163,8 @@ class Conversation(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     word: str
     """`Recovered on turn 2`."""
     reason: Reason | None = None
+    system: str = ""
+    """The system prompt, as it was sent."""
     turns: tuple[Turn, ...] = ()
     checks: tuple[Check, ...] = ()
     """Of the whole conversation."""
@@ -184,13 +186,15 @@ def to_bytes(value: object) -> bytes:
         return to_json(value).encode()
 
 
-def conversation_of(result: Result, row: Row) -> Conversation:
+def conversation_of(result: Result, row: Row, system: str = "") -> Conversation:
+    """`system`: the system prompt that was sent, where it is known."""
     return Conversation(
         row=row,
         file=result.file,
         line=result.line,
         word=word_of(result),
         reason=_reason(result, row),
+        system=system,
         turns=tuple(_turns(result)),
         checks=tuple(_check(check) for check in result.conversation_checks),
         steps=tuple(Step(step.step, step.name, step.status) for step in result.steps),

@@ -15,6 +15,7 @@ from rejoinder._version import __version__
 from rejoinder.engine.comparing import compare_reports
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
+from rejoinder.engine.system_prompts import SystemPrompts
 from rejoinder.engine.verify import sound_run
 from rejoinder.errors import RejoinderError
 from rejoinder.model.comparisons import RunComparison
@@ -58,7 +59,10 @@ class Pairing(Struct, frozen=True):
         if both is None:
             return None
         result, frame = (both[0], self.sides.a) if side == "a" else (both[1], self.sides.b)
-        return None if result is None else conversation_of(result, row_of(result, 0, frame))
+        if result is None:
+            return None
+        folder = (self.a if side == "a" else self.b).folder
+        return conversation_of(result, row_of(result, 0, frame), SystemPrompts(folder, result).of(result))
 
 
 class Pairings:

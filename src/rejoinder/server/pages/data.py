@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rejoinder.engine.folder import RunFolder
+from rejoinder.engine.system_prompts import SystemPrompts
 from rejoinder.report.page.records import Conversation, conversation_of, to_bytes
 from rejoinder.report.page.rows import Head
 from rejoinder.run_files import RunDamaged
@@ -59,13 +61,14 @@ def indexed(desk: Desk, request: Request) -> RunIndex:
 
 
 def conversation_at(index: RunIndex, address: Address) -> Conversation | None:
-    """Raises ApiError where the results were changed under the index."""
+    """With the system prompt that was sent. Raises ApiError where the results were changed under the index."""
     row = index.row(address)
     try:
         result = None if row is None else index.result(address)
     except RunDamaged as error:
         raise ApiError(409, f"{error.path.name}: {error.reason}", code="damaged") from None
-    return None if row is None or result is None else conversation_of(result, row)
+    system = "" if result is None else SystemPrompts(RunFolder(index.source.parent), result).of(result)
+    return None if row is None or result is None else conversation_of(result, row, system)
 
 
 def _rows(store: RowStore[Any], request: Request) -> Any:

@@ -101,5 +101,6 @@ function pairView(a, b, names, places) {
       h('p.note', first ? h('a', { href: addresses.href({ ...placeNow, turn: first }) }, `They differ from turn ${first} on`) : 'No difference in prompts, replies and verdicts'),
       h('div.pair.heads', [a, b].map(({ row, word }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', plain(runs[n])), stateView(row, word),
         h('span.sub', `${countText(row.tokens, 'token')}, ${timeText(row.ms)}`))))),
+    (a.system || b.system) && h('div.pair', [a, b].map(talk => h('div', systemView(talk)))),
     rows);
 }

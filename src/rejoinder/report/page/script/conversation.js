@@ -62,6 +62,9 @@ function requestView({ turn: { sent }, before }) {
 /** A turn that passed may still break what has to hold of the whole conversation. @param {Turn} turn */
 const turnOutcome = ({ outcome, broke = [] }) => outcome === 'passed' && broke[0] ? broke[0].state : outcome;
 
+/** The system prompt as it was sent, folded. @param {Conversation} talk @returns {Child} */
+const systemView = ({ system }) => system && fold(`System prompt, ${countText(system.length, 'character')}`, () => saidView(system));
+
 /** @param {Turn} turn @returns {Child} */
 function verdictWords({ outcome, response, failed = 0, checks = [], broke = [] }) {
   if (response == null) return h('span.bad', 'no reply');
@@ -194,6 +197,7 @@ function conversationView(talk, siblings) {
         h('span.acts', compareView(talk, siblings), actions.conversation.map(make => make(talk)))),
       whyView(talk), notesView(notes), trailView(talk)),
     fork && h('p.note.from', 'From run ', foreign(fork.run), fork.turns > 1 ? `, turn 1 to ${fork.turns}` : ', turn 1', ': not asked again.'),
+    systemView(talk),
     roots.map(node => turnView(node, talk)),
     error && h('section.turn', h('div.th', h('h2', `Error on turn ${error.turn}`), h('span', plain(error.type))), textView(error.message)),
     checks.length > 0 && h('section.turn', { 'aria-label': 'Whole conversation' }, h('div.th', h('h2', 'Whole conversation')), h('div.checks', checks.map((check, n) => checkView(check, [n], null, talk)))),

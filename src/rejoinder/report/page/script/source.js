@@ -97,6 +97,7 @@
  * @property {number} [line]
  * @property {string} word
  * @property {{outcome: Outcome, what: string, text: string, more?: number, turn?: number | null} | null} [reason]
+ * @property {string} [system]
  * @property {Turn[]} [turns]
  * @property {Check[]} [checks]
  * @property {{step: number, name: string | null, status: string}[]} [steps]
