@@ -193,7 +193,11 @@ def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path
 
 
 def gate(
-    run: Run = None, *, against: Run = None, rules: Sequence[str] = ("no-regression",), partial: bool = False
+    run: Run = None,
+    *,
+    against: Run = None,
+    rules: Sequence[str] = ("no-regression", "no-new-failures"),
+    partial: bool = False,
 ) -> GateResult:
     """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Nothing is
     run, sent or written. Raises UsageError for a run that, unless it may be `partial`, has only some cases."""
@@ -209,19 +213,24 @@ def gate(
 
 
 def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> RunReport:
-    if options.selection.rounds is None:
+    if options.selection.rounds is None and options.selection.confirm is None:
         return engine.start_run(suites, options, observer)
-    from rejoinder.gates.rounds import Watcher, start_rounds
+    from rejoinder.gates.against import Confirmer, start_against
+    from rejoinder.gates.rounds import start_rounds
 
-    return start_rounds(suites, options, Watcher(observer))
+    start = start_rounds if options.selection.confirm is None else start_against
+    return start(suites, options, Confirmer(observer))
 
 
 def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | None, retry_errors: bool) -> RunReport:
-    if options.selection.rounds is not None:
-        from rejoinder.gates.rounds import Watcher, goes_in_rounds, resume_rounds
+    if options.selection.rounds is not None or options.selection.confirm is not None:
+        from rejoinder.gates.against import Confirmer, confirms, resume_against
+        from rejoinder.gates.rounds import goes_in_rounds, resume_rounds
 
+        if confirms(options):
+            return resume_against(recorded, options, Confirmer(observer), retry_errors=retry_errors)
         if goes_in_rounds(options):
-            return resume_rounds(recorded, options, Watcher(observer), retry_errors=retry_errors)
+            return resume_rounds(recorded, options, Confirmer(observer), retry_errors=retry_errors)
     return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
 
 

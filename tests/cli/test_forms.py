@@ -190,4 +190,4 @@ def test_a_quiet_comparison_and_a_quiet_gate_are_a_line(project: Project) -> Non
     [compared] = project.run("compare", "-q", code=None).splitlines()
     assert compared.startswith("cannot tell: ") and compared.endswith("1 broke, 1 fixed of 2")
     [decided] = project.run("gate", "--against", "main", "-q", code=5).splitlines()
-    assert decided == "CANNOT TELL gate cannot tell: 1 of 1 rule   exit 5"
+    assert decided == "CANNOT TELL gate cannot tell: 2 of 2 rules   exit 5"

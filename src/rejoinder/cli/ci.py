@@ -48,11 +48,11 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
 
 def _compare(report: RunReport, name: str, root: Path) -> github.Against:
     from rejoinder.gates.changes import count_changes
-    from rejoinder.gates.rules import NO_REGRESSION, read_rule
+    from rejoinder.gates.rules import COMPARING, read_rule
     from rejoinder.gates.verbs import find_baseline, gate_report, verdicts_of
 
     before = find_baseline(root, name)
-    gate = gate_report(report, [read_rule(NO_REGRESSION)], before)
+    gate = gate_report(report, [read_rule(rule) for rule in COMPARING], before)
     return github.Against(name, count_changes(before, verdicts_of(report)), gate)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from rejoinder.cli.against import with_command
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo_lines, form_for, look, look_options, write_data
 from rejoinder.engine.folder import listed_receipt, runs_folder
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.gates.baselines import Baseline, baseline_names
-from rejoinder.gates.rules import NO_REGRESSION, read_rule
+from rejoinder.gates.rules import COMPARING, read_rule
 from rejoinder.gates.verbs import find_baseline, gate_run
 from rejoinder.report.gate import write_gate, write_verdict
 
@@ -26,8 +27,8 @@ from rejoinder.report.gate import write_gate, write_verdict
     "rules",
     multiple=True,
     metavar="RULE",
-    default=(NO_REGRESSION,),
-    help="Want this of the run; repeatable.  [default: no-regression]",
+    default=COMPARING,
+    help="A rule the run must meet. Can be given several times.  [default: no-regression and no-new-failures]",
 )
 @click.option("--partial", is_flag=True, help="Judge a run that has only some cases of its suites.")
 @format_option
@@ -35,8 +36,10 @@ from rejoinder.report.gate import write_gate, write_verdict
 def command(run: str | None, against: str | None, rules: tuple[str, ...], partial: bool, form: str) -> None:
     """Decide by rules whether a recorded run is good enough (the latest run when RUN is not given).
 
-    RULE is `no-regression`, `rate>=90%`, `lower>=85%` (the lower end of the rate's interval), `pass^3>=70%`,
-    `cost<=1.50`, `latency_p95<=4s`, or one of them for the cases of a tag: `tag:safety:rate>=100%`. Nothing is sent.
+    RULE is `no-regression` (all cases together), `no-new-failures` (each case that passed every time before),
+    `rate>=90%` (of trials), `cases>=90%` (of cases, each by its own `pass` rule), `lower>=85%` (the lower end of the
+    rate's interval), `pass^3>=70%`, `cost<=1.50`, `latency_p95<=4s`, or one of them for the cases of a tag:
+    `tag:safety:rate>=100%`. Nothing is sent: `run --against NAME` also asks newly failing cases again.
     A run of selected cases is refused without --partial. Exit code 0 when all rules pass, 1 when one fails, 5 when it
     cannot be told, 3 for a damaged run.
     """
@@ -44,6 +47,8 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], partia
     recorded = open_recorded(run)
     before = None if against is None else find_baseline(recorded.root, against)
     found = gate_run(recorded, wanted, before, partial=partial)
+    if found.has_unconfirmed and against is not None and (receipt := recorded.folder.read_receipt()) is not None:
+        found = with_command(found, receipt, against)
     if form == "json":
         write_data(msgspec.to_builtins(found))
     else:

@@ -10,7 +10,7 @@ import click
 from rejoinder.cli.grouping import AliasedOption, Decorator, Values, grouped
 from rejoinder.cli.output import words
 from rejoinder.cli.parameter_types import AUTO, DOLLARS, FAIL_UNDER, LIFETIME, REPEAT, SHARD
-from rejoinder.engine.options import Rounds, RunOptions
+from rejoinder.engine.options import MOST_CONFIRMED, Confirm, Rounds, RunOptions
 
 _PATH = click.Path(path_type=Path)
 
@@ -87,7 +87,17 @@ SELECTION: dict[str, Decorator] = {
         metavar="N|auto",
         help="Run each case N times; auto: until it tells the run from a baseline.",
     ),
-    "against": _option("--against", metavar="NAME", help="Compare with this baseline (with --repeat auto)."),
+    "against": _option(
+        "--against",
+        metavar="NAME",
+        help="Compare with this baseline: ask newly failing cases again, then let the gate decide the exit code.",
+    ),
+    "confirm": _option(
+        "--confirm",
+        type=click.IntRange(0, 1000),
+        metavar="N",
+        help=f"Ask newly failing cases again, up to N times (with --against).  [default: {MOST_CONFIRMED}]",
+    ),
     "cases": _option(
         "--case",
         "cases",
@@ -161,11 +171,15 @@ FAIL_FAST: dict[str, Decorator] = {
 
 
 def _run_options(values: Values) -> RunOptions:
-    against, repeat = values.pop("against"), values.pop("repeat")
-    if (repeat == AUTO) is not (against is not None):
-        raise click.UsageError("--repeat auto and --against NAME belong together: NAME is the baseline to tell it from")
-    rounds = Rounds(against=against) if against is not None else None
-    return RunOptions(repeat=max(1, repeat)).changed(**values, rounds=rounds)
+    against, times, repeat = values.pop("against"), values.pop("confirm"), values.pop("repeat")
+    if against is None and (repeat == AUTO or times is not None):
+        option = "--repeat auto" if repeat == AUTO else "--confirm"
+        raise click.UsageError(f"{option} needs --against NAME, the baseline to compare with")
+    options = RunOptions(repeat=max(1, repeat)).changed(**values)
+    if against is None:
+        return options
+    confirm = Confirm(against=against, times=MOST_CONFIRMED if times is None else times)
+    return options.changed(confirm=confirm, rounds=Rounds(against=against) if repeat == AUTO else None)
 
 
 run_options = grouped(

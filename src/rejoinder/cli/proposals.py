@@ -93,7 +93,7 @@ def _most_of_rest(report: RunReport) -> tuple[float | None, int | None]:
     ended = Counter(result.case for result in report.results if result.status != "skipped")
     try:
         suites, options = recorded.suites(asks=False), recorded.options()
-        planned = Counter(case_name_of(job.prepared) for job in plan(suites, options))
+        planned = Counter(case_name_of(job.prepared) for job in plan(suites, options) if not job.confirms)
         rest = tuple(planned - ended)
         return most_of(suites, options.changed(pairs=rest)) if rest else (0.0, 0)
     except RejoinderError:  # it has changed since, or is not to be trusted

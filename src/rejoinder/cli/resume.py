@@ -41,11 +41,11 @@ def command(
         echo(f"resuming run {recorded.folder.id}", err=True)
     options = recorded.options().changed(**changes)
     output.check(recorded)
-    if options.selection.rounds is not None:
-        from rejoinder.cli.rounds import RoundsDisplay
-        from rejoinder.gates.rounds import goes_in_rounds, resume_rounds
+    if options.selection.confirm is not None:
+        from rejoinder.cli.against import AgainstDisplay
+        from rejoinder.gates.against import confirms, resume_against
 
-        if goes_in_rounds(options):
-            report = resume_rounds(recorded, options, RoundsDisplay(), retry_errors=retry_errors)
+        if confirms(options):
+            report = resume_against(recorded, options, AgainstDisplay(), retry_errors=retry_errors)
             exit_with(report, output, fail_under)
     exit_with(resume_run(recorded, options, live_display(), retry_errors=retry_errors), output, fail_under)

@@ -22,6 +22,7 @@ from rejoinder.engine.plan import pairs, survey_plan
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run import start_run
 from rejoinder.engine.run_report import RunReport
+from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.project import display_path, recording_files
 
@@ -77,6 +78,7 @@ class Extras(Struct, frozen=True, kw_only=True):
     dry_run: bool
     dump_prompts: Path | None
     fail_under: Rule | None
+    partial: bool
     report: Path | None
 
     def settled(self, paths: tuple[Path, ...]) -> tuple[Extras, tuple[Path, ...]]:
@@ -111,7 +113,8 @@ HELP = HelpLayout(
     },
     groups={
         "selection": (
-            *("models", "variants", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat", "against"),
+            *("models", "variants", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat"),
+            *("against", "confirm", "partial"),
             *("targets", "targets_file", "providers", "prices", "yes", "system_prompt", "dry_run", "watching"),
         ),
         "pace": ("workers", "timeout_s", "max_retries", "fail_fast"),
@@ -124,7 +127,8 @@ HELP = HelpLayout(
         "trust": ("no_code", "trust_env", "trust"),
         "server": ("server", "no_wait", "token"),
     },
-    epilog="exit 0 passed, 1 failed, 2 wrong command or file, 3 errors, 4 budget reached, 130 interrupted",
+    epilog="exit 0 passed, 1 failed, 2 wrong command or file, 3 errors, 4 budget reached, 5 cannot tell (--against),"
+    " 130 interrupted",
 )
 
 
@@ -183,6 +187,9 @@ HELP = HelpLayout(
         help="Write each first prompt into a file of DIR.  [default: .rejoinder/prompts]",
     ),
     fail_under=fail_under_option,
+    partial=click.option(
+        "--partial", is_flag=True, help="Let the gate judge a run of selected cases (with --against)."
+    ),
     report=click.option(
         "--report",
         is_flag=False,
@@ -210,7 +217,8 @@ def command(
     PATHS are files, folders or patterns such as 'evals/**/*.yaml'; without any the suite of the working directory is
     run. Exit code 0 when all passed, 1 when something failed its checks, 2 for a wrong command or file, 3 when there
     were errors, 4 when the budget was reached, 130 when interrupted. With --fail-under the pass rate decides between
-    0 and 1.
+    0 and 1. With --against the gate decides between 0, 1 and 5 (cannot tell) by the rules `no-regression` and
+    `no-new-failures`; cases that fail and passed in the baseline are asked again first.
     """
     output = output.with_file_form(file_form)
     if remote.server is not None:
@@ -233,6 +241,7 @@ def command(
         options = only_failed(before, options)
         if not options.selection.cases:
             return
+    _refuse_beside_baseline(options, extras)
     written = output if page in (None, REPORT_FILE) else structs.replace(output, out=(*output.out, page))
     written.check()
     with recording_files() as read:
@@ -290,13 +299,27 @@ def _refuse_beside_server(choice: ModelChoice, start: StartFrom, extras: Extras,
             raise click.UsageError(f"{option} cannot be used with --server; leave one of them out")
 
 
-def _run(suites: list[Suite], options: RunOptions) -> RunReport:
-    if options.selection.rounds is None:
-        return start_run(suites, options, live_display())
-    from rejoinder.cli.rounds import RoundsDisplay
-    from rejoinder.gates.rounds import start_rounds
+def _refuse_beside_baseline(options: RunOptions, extras: Extras) -> None:
+    """Raises UsageError, before anything is sent, for what cannot be compared with a baseline."""
+    chosen = options.selection
+    if chosen.confirm is None:
+        return
+    if extras.watching:
+        raise click.UsageError("--watch runs again and again, and --against compares one run; leave out one of them")
+    if (chosen.is_partial or chosen.pairs) and chosen.shard is None and not extras.partial:
+        raise UsageError(
+            "--against compares a whole run with the baseline, and only some cases are selected",
+            "Leave out --case, --tag, --limit and --failed. Or add --partial: the gate then judges these cases alone.",
+        )
 
-    return start_rounds(suites, options, RoundsDisplay())
+
+def _run(suites: list[Suite], options: RunOptions) -> RunReport:
+    if options.selection.confirm is None:
+        return start_run(suites, options, live_display())
+    from rejoinder.cli.against import AgainstDisplay
+    from rejoinder.gates.against import start_against
+
+    return start_against(suites, options, AgainstDisplay())
 
 
 def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:

@@ -140,6 +140,11 @@ class ZoomedReport(RunReport, frozen=True, kw_only=True):
         return self.chosen
 
     @property
+    def confirming(self) -> Results:
+        """None of them is chosen."""
+        return ChosenResults(self.chosen, [], None, is_sorted=False)
+
+    @property
     def conversations(self) -> Results:
         """The results with all their turns, for a text that says how each ended."""
         return self.chosen.with_all_turns()

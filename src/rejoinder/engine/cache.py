@@ -198,7 +198,7 @@ class CacheKeys:
     def of(self, call: Call) -> str | None:
         """All that an answer depends on, and the trial, because repeats have answers of their own. None for what is not
         kept."""
-        if call.target is None:
+        if call.target is None or call.job.confirms:
             return None
         request, opened = call.request, self._targets.of(call.request)
         if not opened.is_cached:

@@ -30,6 +30,23 @@ class Rounds(Struct, frozen=True, kw_only=True):
     """The run that the baseline is of. It is recorded when the run starts: another one would be another plan."""
 
 
+MOST_CONFIRMED = 7
+"""Times that a newly failing case is asked again, unless a command says another number."""
+
+
+class Confirm(Struct, frozen=True, kw_only=True):
+    """Ask each case again that passed in a baseline and fails now, until it passes once (`run --against`)."""
+
+    against: str
+    """The baseline's name."""
+    times: Annotated[int, Meta(ge=0, le=1000)] = MOST_CONFIRMED
+    """Further trials of a case at the most."""
+    run: str = ""
+    """The run that the baseline is of, recorded when the run starts."""
+    cases: tuple[CaseName, ...] = ()
+    """The newly failing ones: they are known when all other conversations have ended."""
+
+
 class Selection(Struct, frozen=True, kw_only=True):
     """Which conversations a run has, and what is kept of them."""
 
@@ -49,6 +66,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """The run whose failed cases these are."""
     rounds: Rounds | None = None
     """Repeat the cases until it can be told whether they got worse; `repeat` is the number of rounds begun."""
+    confirm: Confirm | None = None
+    """The baseline that decides whether the run is good enough, and how its new failures are confirmed."""
     include_messages: bool = False
     """Add to each turn of a result the messages that were sent."""
     keep_workspaces: Literal["failed", "all"] | None = None
@@ -149,6 +168,12 @@ class RunOptions(Struct, frozen=True, kw_only=True):
                 mine = {name: fields.pop(name) for name in group.__struct_fields__ if name in fields}
                 groups |= {field.name: structs.replace(group, **mine)} if mine else {}
         return structs.replace(self, **groups, **fields)
+
+
+def grown_options(options: RunOptions) -> dict[str, Any]:
+    """The options that grow while a run goes on, as its receipt has them: a run that is cut off in another round, or
+    while new failures are confirmed, has begun it."""
+    return {"repeat": options.repeat, "confirm": msgspec.to_builtins(options.selection.confirm)}
 
 
 def read_options(flat: dict[str, Any]) -> RunOptions:

@@ -96,6 +96,8 @@ class Job(Struct, frozen=True):
     """Its place in document order, from 0."""
     prepared: Prepared
     trial: int
+    confirms: bool = False
+    """Is it a further trial of a newly failing case? It is not had if one before it has passed."""
 
 
 class JobReference(NamedTuple):
@@ -150,8 +152,11 @@ def place_of(job: Job) -> Place:
 
 
 def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
-    """Every conversation of a run, in document order."""
+    """Every conversation of a run, in document order; behind them those that confirm new failures."""
     number = 0
+    confirm = options.selection.confirm
+    failing = frozenset(() if confirm is None else confirm.cases)
+    confirmed: list[Prepared] = []
     occurrences: dict[bytes, int] = {}
     names: dict[_Called, tuple[str, bytes]] = {}
     """The suite's name and the target's identity, for each suite and target."""
@@ -166,6 +171,13 @@ def plan(suites: Iterable[Suite], options: RunOptions) -> Iterator[Job]:
             prepared = structs.replace(prepared, opening=structs.replace(prepared.opening, fork=fork))
         for trial in range(1, trials_of(pair.case, options) + 1):
             yield Job(number, prepared, trial)
+            number += 1
+        if failing and case_name_of(pair) in failing:
+            confirmed.append(prepared)
+    # One further trial of each case, then a second one: a trial then seldom waits for the one before it.
+    for further in range(1, (0 if confirm is None else confirm.times) + 1):
+        for prepared in confirmed:
+            yield Job(number, prepared, trials_of(prepared.case, options) + further, confirms=True)
             number += 1
 
 

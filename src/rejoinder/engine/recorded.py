@@ -12,6 +12,9 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+import msgspec
+from msgspec import structs
+
 from rejoinder.engine.folder import (
     RunFolder,
     find_run,
@@ -21,7 +24,7 @@ from rejoinder.engine.folder import (
     listed_receipt,
 )
 from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import MOST_ROUNDS, RunOptions, Trust
+from rejoinder.engine.options import MOST_ROUNDS, Confirm, RunOptions, Trust
 from rejoinder.engine.receipt import Stored, StoredSuite, read_stored, stored_suite
 from rejoinder.engine.seal import has_seal
 from rejoinder.engine.secrets import Mask
@@ -79,6 +82,8 @@ class RecordedRun:
         options = self.stored.options
         if options.selection.rounds is not None:
             options = options.changed(repeat=_rounds_begun(self.folder, options.repeat))
+        if options.selection.confirm is not None:
+            options = options.changed(confirm=_confirmed(self.folder, options.selection.confirm))
         most = max(options.repeat, options.pace.workers or 0)
         if most > MOST_REPEATS and not self.is_trusted:
             raise self._refused(f"asks for {most} trials or workers")
@@ -161,6 +166,16 @@ def _rounds_begun(folder: RunFolder, first: int) -> int:
     receipt = folder.read_receipt()
     begun = 1 if receipt is None else receipt.reported.repeat
     return max(first, min(begun, MOST_ROUNDS))
+
+
+def _confirmed(folder: RunFolder, first: Confirm) -> Confirm:
+    """What is stored was written before a failure was known; the receipt names the cases that are asked again."""
+    receipt = folder.read_receipt()
+    try:
+        grown = msgspec.convert(None if receipt is None else receipt.options.get("confirm"), Confirm | None)
+    except msgspec.ValidationError as error:
+        raise RunDamaged(folder.path / "run.json", f"options: {error}") from None
+    return first if grown is None else structs.replace(first, cases=grown.cases)
 
 
 def _moved(path: str, root: str, now: Path) -> Path | None:

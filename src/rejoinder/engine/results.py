@@ -103,6 +103,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         condition=case.condition,
         cut_off=tuple(map(_cut_off_result, outcome.cut_off)),
         faults=outcome.faults,
+        confirming=job.confirms,
     )
 
 
@@ -380,7 +381,7 @@ class ResultWriter:
 
 
 def read_results(path: Path) -> Iterator[Result]:
-    """The results of a file, one at a time. Raises RunDamaged for a line that rejoinder did not write."""
+    """All results of a file, one at a time. Raises RunDamaged for a line that rejoinder did not write."""
     decode = msgspec.json.Decoder(Result).decode
     with open_file(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):
@@ -417,16 +418,28 @@ class CountedResults:
 class Results(Sequence[Result]):
     """The results of a run, read from the disk: one at a time when walked through, all of them when indexed."""
 
-    def __init__(self, path: Path, holds: object = None) -> None:
-        """`holds`: what must not go away before the results are read."""
+    def __init__(self, path: Path, holds: object = None, *, confirming: bool = False) -> None:
+        """`holds`: what must not go away before the results are read. `confirming`: those of trials that confirm new
+        failures, which count nowhere, instead of the others."""
         self.path = path
         self._holds = holds
+        self._confirming = confirming
 
     def __iter__(self) -> Iterator[Result]:
-        yield from read_results(self.path)
+        return (result for result in read_results(self.path) if result.confirming is self._confirming)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
+
+
+class EveryResult:
+    """The results of a run with those that confirm new failures, in the order of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[Result]:
+        return read_results(self._path)

@@ -22,7 +22,7 @@ from rejoinder.engine.execution import Execution, Origin, start
 from rejoinder.engine.executor import Executor
 from rejoinder.engine.folder import RunBusy, runs_folder
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, refuse_contradictions, settled
+from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, grown_options, refuse_contradictions, settled
 from rejoinder.engine.parts import refuse_other_run
 from rejoinder.engine.plan import case_name_of, plan, suites_called
 from rejoinder.engine.recorded import RecordedRun
@@ -84,6 +84,11 @@ def merge_runs(parts: tuple[RecordedRun, ...], observer: Observer | None = None)
             raise UsageError(f"{part.folder.path} has no journal")
         refuse_other_run(part, first)
     later = first.options().changed(shard=None, fail_fast=False, record=None)
+    confirm = later.selection.confirm
+    if confirm is not None:  # each part has asked its own new failures again
+        every = [part.options().selection.confirm for part in parts]
+        failing = dict.fromkeys(case for one in every if one is not None for case in one.cases)
+        later = later.changed(confirm=structs.replace(confirm, cases=tuple(failing)))
     later = later.changed(runs=tuple(str(part.folder.path) for part in parts))
     answers = structs.replace(MERGE, runs=later.answers.runs, fork=later.answers.fork)
     suites = first.suites(asks=False)
@@ -156,8 +161,7 @@ def resume_run(
         run = folder.read_receipt()
         if run is None:
             raise UsageError(f"{folder.path} holds no run that can be resumed")
-        if run.reported.repeat != options.repeat:  # one round more: a run that is cut off in it has begun it
-            run = structs.replace(run, options={**run.options, "repeat": options.repeat})
+        run = structs.replace(run, options={**run.options, **grown_options(options)})
         if run.merge_of is not None:
             folder.journal.touch()  # it may have sent nothing yet, but its parts have
         earlier = _find_runs(recorded, run, options, suites)
@@ -204,7 +208,7 @@ def not_passed(recorded: RecordedRun) -> NotPassed:
         if judge_case(statuses, every[0], day) == "passed":
             passed[name] = len(every) - statuses["skipped"]
     planned: Counter[CaseName] = Counter()
-    for job in plan(suites, options):
+    for job in (job for job in plan(suites, options) if not job.confirms):
         quarantine = job.prepared.case.quarantine
         if quarantine is None or quarantine.is_over(day):
             planned[case_name_of(job.prepared)] += 1

@@ -18,7 +18,7 @@ from rejoinder.engine.folder import RunFolder
 from rejoinder.engine.journal import read_journal
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.results import CountedResults, Results, ResultWriter
+from rejoinder.engine.results import CountedResults, EveryResult, Results, ResultWriter
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.summary import add_embeddings, summarise
 from rejoinder.engine.worker import Worker
@@ -57,6 +57,11 @@ class RunReport(Struct, frozen=True):
         return Results(self.derived.path / "results.jsonl", self.derived)
 
     @property
+    def confirming(self) -> Results:
+        """The further trials of newly failing cases, which count in no rate, total or baseline."""
+        return Results(self.results.path, self.derived, confirming=True)
+
+    @property
     def counted(self) -> CountedResults:
         """The results that decide something: those of cases in quarantine do not."""
         return CountedResults(self.results, self.run.day)
@@ -70,7 +75,7 @@ class RunReport(Struct, frozen=True):
 
     def document(self) -> dict[str, Any]:
         """The whole run as `--format json` writes it."""
-        document = {"run": self.run.document(), "summary": self.summary, "results": list(self.results)}
+        document = {"run": self.run.document(), "summary": self.summary, "results": [*self.results, *self.confirming]}
         return msgspec.json.decode(msgspec.json.encode(document))
 
 
@@ -91,7 +96,8 @@ def different_figures(report: RunReport) -> Iterator[Unlike]:
     from rejoinder.engine.differences import unlike
 
     summary, run = report.summary, report.run
-    counted = summarise(report.results, structs.replace(run, duration_s=summary.duration_s))
+    every = EveryResult(report.results.path)
+    counted = summarise(every, structs.replace(run, duration_s=summary.duration_s))
     if run.version == __version__:
         fields = [field.name for field in structs.fields(Summary) if field.name not in _FILLED_IN_LATER]
         for name in fields:
@@ -134,7 +140,7 @@ def derive_run(recorded: RecordedRun, suites: list[Suite], then: tuple[Source, .
 
 
 def count_results(run: Receipt, results: Path, embeddings: Embeddings, root: Path) -> Summary:
-    return _with_passports(add_embeddings(summarise(Results(results), run), embeddings), run, root)
+    return _with_passports(add_embeddings(summarise(EveryResult(results), run), embeddings), run, root)
 
 
 def _with_passports(summary: Summary, run: Receipt, root: Path) -> Summary:

@@ -174,7 +174,7 @@ class RunSources:
         """A conversation has ended: close or write its cassette, and drop from the cache what no judge could read."""
         if self._cassettes is not None:
             self._cassettes.close(job)
-        elif tape is not None and self._shelf is not None:
+        elif tape is not None and self._shelf is not None and not job.confirms:
             from rejoinder.engine.cassettes import record_conversation
 
             record_conversation(self._shelf, job, tape, self._models, self._setup.mask.hide_text)

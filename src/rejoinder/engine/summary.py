@@ -32,6 +32,7 @@ from rejoinder.model import (
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CaseVerdicts,
+    ConfirmedCase,
     CostOfParts,
     EmbeddingUse,
     FaultCounts,
@@ -385,6 +386,22 @@ class _Cases:
         return CaseVerdicts(self._passed, self._failed)
 
 
+def _confirmed(case: CaseName, trials: Sequence[Result]) -> ConfirmedCase:
+    statuses = Counter(trial.status for trial in trials if not trial.is_spoilt)
+    costs = [trial.total_cost for trial in trials]
+    return ConfirmedCase(
+        id=case.id,
+        target=case.target,
+        variant=case.variant or None,
+        trials=statuses.total(),
+        passed=statuses["passed"],
+        errors=statuses["error"],
+        file=case.file,
+        cost=None if None in costs else fsum(cost for cost in costs if cost is not None),
+        tokens=sum(trial.usage.total_tokens + trial.judge_usage.total_tokens for trial in trials),
+    )
+
+
 class _Tally(_Counts):
     """Takes results one by one; `summary` is their sum."""
 
@@ -399,8 +416,12 @@ class _Tally(_Counts):
         self._today = run.day
         self._cases = _Cases(run.day)
         self._apart = self._spoilt = 0
+        self._confirmed: dict[CaseName, list[Result]] = {}
 
     def add(self, result: Result) -> None:
+        if result.confirming:
+            self._confirmed.setdefault(result.case, []).append(structs.replace(result, turns=()))
+            return
         if self._open.ends_with(result):
             self._close()
         case = self._open.number(result)
@@ -474,6 +495,7 @@ class _Tally(_Counts):
             spoilt=self._spoilt_counts(figures["rates"]),
             faults=FaultCounts(*self._cases.faults) if self._cases.faults[0] else None,
             by_case=self._cases.verdicts,
+            confirmed=tuple(_confirmed(case, trials) for case, trials in self._confirmed.items()),
             quarantined=tuple(self._cases.quarantined),
             cost_breakdown=CostOfParts(input_costs.total(), output_costs.total()) if input_costs else None,
             unpriced=dict(self._spending.unpriced),

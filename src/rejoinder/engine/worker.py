@@ -84,6 +84,10 @@ class Worker:
         self._stop: Callable[[], None] = self._executor.stop
         self._kept: Kept | None = None
         self._failed_fast = False
+        self._stops = False
+        """Is nothing new begun any more?"""
+        self._confirmed: dict[bytes, asyncio.Future[bool]] = {}
+        """Has the latest further trial of a newly failing case passed, or one before it? By the case's content."""
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
 
@@ -129,6 +133,7 @@ class Worker:
         )
 
         def stop() -> None:
+            self._stops = True
             self._executor.stop()
             live.stop()
 
@@ -174,7 +179,7 @@ class Worker:
         self._observer.started(self.setup.survey.planned)
         failure: BaseException | None = None
         try:
-            left = await self._executor.execute(jobs, lambda job: self._perform(job, sources, chosen))
+            left = await self._executor.execute(jobs, lambda job: self._perform_in_turn(job, sources, chosen))
             self._left = chain(left, jobs)
         except* (JournalError, CassetteError, OSError) as group:
             failure = _first(group)
@@ -185,7 +190,24 @@ class Worker:
             await self.embeddings.close()
         return failure
 
-    async def _perform(self, job: Job, sources: tuple[Source, ...], chosen: RunSources | None) -> None:
+    async def _perform_in_turn(self, job: Job, sources: tuple[Source, ...], chosen: RunSources | None) -> None:
+        """Perform a job. One that confirms a failure waits for the trial before it, and is left out if that passed."""
+        if not job.confirms:
+            await self._perform(job, sources, chosen)
+            return
+        case, told = job.prepared.content, asyncio.get_running_loop().create_future()
+        before, self._confirmed[case] = self._confirmed.get(case), told
+        passed = False
+        try:
+            passed = before is not None and await before
+            if not passed and not self._stops:
+                outcome = await self._perform(job, sources, chosen)
+                passed = outcome is not None and outcome.status == "passed"
+        finally:
+            told.set_result(passed)
+
+    async def _perform(self, job: Job, sources: tuple[Source, ...], chosen: RunSources | None) -> Outcome | None:
+        """What came of a conversation; None if it is left."""
         given_up = self._is_given_up(job)
         if given_up:
             sources = tuple(source for source in sources if not source.asks)  # what is recorded stands
@@ -193,7 +215,7 @@ class Worker:
         if given_up and not sources:
             self._skip(job)
             self._observer.conversation_left(job)
-            return
+            return None
         tape = chosen.tape() if chosen is not None else None
         try:
             outcome = await self._play(job, sources, tape)
@@ -201,7 +223,7 @@ class Worker:
             if given_up or (chosen is not None and chosen.was_skipped(job)):
                 self._skip(job)
             self._observer.conversation_left(job)
-            return
+            return None
         except PlayError as error:  # a bug, here or in what is called, must not touch other conversations
             outcome = Outcome(status="error", error=self._trouble(error, logs=chosen is not None))
         if chosen is not None:
@@ -214,6 +236,7 @@ class Worker:
         if self.setup.options.pace.fail_fast and lost and self._counts(job):
             self._failed_fast = True
             self._executor.stop()
+        return outcome
 
     def _count_without_files(self, outcome: Outcome) -> None:
         """Where one conversation after the other finds no descriptor, every further call would be paid for nothing."""
@@ -262,6 +285,8 @@ class Worker:
                 self._keep(job, outcome)
 
     def _skip(self, job: Job) -> None:
+        if job.confirms:
+            return  # it was not planned
         self._writer.add(job.number, make_result(job, Outcome(status="skipped")), self.setup.mask)
 
     def _keep(self, job: Job, outcome: Outcome) -> Outcome:

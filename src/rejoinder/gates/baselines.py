@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, structs
 
 from rejoinder.errors import UsageError, decoding_reason, reason_of
 from rejoinder.model import Result
-from rejoinder.model.cases import lone_names
+from rejoinder.model.cases import lone_names, passes_together
 from rejoinder.model.results import LARGEST, CaseName, Count
 from rejoinder.run_files import RunDamaged, make_folder, read_whole, refuse_linked_folder, replace_file
 
@@ -44,7 +44,7 @@ class Trial(Struct, frozen=True):
     """The time of each reply of a model."""
 
 
-class CaseTrials(Struct, frozen=True):
+class CaseTrials(Struct, frozen=True, omit_defaults=True):
     """A case on one target, with all its trials."""
 
     file: str
@@ -53,6 +53,13 @@ class CaseTrials(Struct, frozen=True):
     variant: str | None
     tags: tuple[str, ...]
     trials: tuple[Trial, ...]
+    needed: tuple[Count, Count] | None = None
+    """(4, 5) where four of five trials have to pass; else every one."""
+
+    @property
+    def passes_together(self) -> bool:
+        """Does the case pass by its own rule?"""
+        return passes_together(self.passed, len(self.trials), self.needed)
 
     @property
     def key(self) -> CaseName:
@@ -114,14 +121,21 @@ def baseline_of(
     run: str, results: Iterable[Result], suites: tuple[str, ...] = (), shared_cost: float | None = 0.0
 ) -> Baseline:
     """The verdicts of a run; a skipped conversation has none. Raises msgspec.MsgspecError for what no run has."""
-    found: dict[CaseName, tuple[tuple[str, ...], list[Trial]]] = {}
+    found: dict[CaseName, tuple[Result, list[Trial]]] = {}
     for result in results:
         if result.status == "skipped":
             continue
-        found.setdefault(result.case, (result.tags, []))[1].append(_trial(result))
+        first = structs.replace(result, turns=())
+        found.setdefault(result.case, (first, []))[1].append(_trial(result))
     cases = [
-        CaseTrials(*key[:3], key.variant or None, tags, tuple(sorted(trials, key=lambda trial: trial.trial)))
-        for key, (tags, trials) in sorted(found.items())
+        CaseTrials(
+            *key[:3],
+            key.variant or None,
+            first.tags,
+            tuple(sorted(trials, key=lambda trial: trial.trial)),
+            first.needed,
+        )
+        for key, (first, trials) in sorted(found.items())
     ]
     baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, tuple(cases))
     # A run folder may come from elsewhere: its numbers have to be such as a baseline can hold.

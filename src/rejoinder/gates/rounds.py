@@ -41,7 +41,7 @@ class Watcher:
 def start_rounds(suites: list[Suite], options: RunOptions, watcher: Watcher) -> RunReport:
     """A new run of suites, in rounds until they tell."""
     root = Path(suites[0].root)
-    before = _baseline_of(options, root)
+    before = baseline_of_rounds(options, root)
     _refuse_others(suites, options, before)
     rounds = options.selection.rounds
     assert rounds is not None
@@ -55,7 +55,7 @@ def resume_rounds(
     recorded: RecordedRun, options: RunOptions, watcher: Watcher, *, retry_errors: bool = False
 ) -> RunReport:
     """Finish the round that a run was in, and go on with others until they tell."""
-    before = _baseline_of(options, recorded.root)
+    before = baseline_of_rounds(options, recorded.root)
     suites = recorded.suites()
     recorded.refuse_foreign_words(suites)
     report = resume_run(recorded, options, watcher.observer(), retry_errors=retry_errors, suites=suites)
@@ -85,7 +85,8 @@ def _go_on(
     return report
 
 
-def _baseline_of(options: RunOptions, root: Path) -> Baseline:
+def baseline_of_rounds(options: RunOptions, root: Path) -> Baseline:
+    """The baseline that rounds are compared with. Raises UsageError where it is gone, or another one."""
     rounds = options.selection.rounds
     assert rounds is not None
     path = baseline_file(root, rounds.against)

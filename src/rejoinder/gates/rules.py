@@ -1,6 +1,7 @@
 """Rules of a gate: read as they are written on the command line, and decided from verdicts alone.
 
-    no-regression   rate>=90%   lower>=85%   pass^3>=70%   cost<=1.50   latency_p95<=4s   tag:NAME:RULE
+    no-regression   no-new-failures   rate>=90%   cases>=90%   lower>=85%   pass^3>=70%   cost<=1.50   latency_p95<=4s
+    tag:NAME:RULE
 
 Several targets have no rate in common: each has to keep the rule, and the worst decides. The cost is that of all.
 """
@@ -17,10 +18,12 @@ from msgspec import Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, matched_to
 from rejoinder.gates.looks import look_at
+from rejoinder.gates.new_failures import Confirmations, chance_of_new_failure, find_new_failures, new_failures_rule
 from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
 from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.stats import (
     LEAST_OF_GROUP,
+    REGRESSION_LEVEL,
     Pair,
     Trials,
     at_most,
@@ -37,7 +40,12 @@ from rejoinder.stats import (
     rate_rule,
 )
 
-NO_REGRESSION = "no-regression"
+NO_REGRESSION, NO_NEW_FAILURES = "no-regression", "no-new-failures"
+COMPARING = (NO_REGRESSION, NO_NEW_FAILURES)
+"""The rules that compare with a baseline. They apply where none is named."""
+LOOK_LEVEL = 0.05
+"""How often repeats that end when they tell call an unchanged suite worse."""
+NOT_CONFIRMED = Confirmations()
 MOST_NAMED, LONGEST_NAME = 3, 60
 """Cases that are named where only one run has them, and the characters of a name."""
 Cases: TypeAlias = Sequence[CaseTrials]
@@ -47,7 +55,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     text: str
     """As it was written."""
     measure: str
-    """A name of `MEASURES`, or `no-regression`."""
+    """A name of `MEASURES`, or of `COMPARING`."""
     bound: float = 0.0
     k: int = 1
     tag: str | None = None
@@ -72,8 +80,8 @@ def read_rule(text: str) -> Rule:
         tag, _, rest = rest.removeprefix("tag:").rpartition(":")
         if not tag:
             raise _unknown(text)
-    if rest == NO_REGRESSION:
-        return Rule(text=text, measure=NO_REGRESSION, tag=tag)
+    if rest in COMPARING:
+        return Rule(text=text, measure=rest, tag=tag)
     found = _SHAPE.fullmatch(rest)
     measure = None if found is None else MEASURES.get(found["name"])
     if found is None or measure is None or bool(found["k"]) is not (found["name"] == "pass^"):
@@ -106,7 +114,7 @@ def _unknown(text: str) -> UsageError:
             f"the rule `{text}` has no bound; without quotes the shell takes `>` and `<` for files",
             f"Put it in quotes, `--rule '{example}'`, or write `--rule {without}`.",
         )
-    examples = [NO_REGRESSION, *(measure.example for measure in MEASURES.values())]
+    examples = [*COMPARING, *(measure.example for measure in MEASURES.values())]
     meant = did_you_mean(text, examples)
     rules = list_words([f"`{example}`" for example in examples])
     return UsageError(f"there is no rule `{text}`{meant}", f"The rules are {rules}, each also as `tag:NAME:RULE`.")
@@ -178,8 +186,15 @@ def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
     return RuleResult(rule.text, at_most(found, rule.bound), reason)
 
 
+def _decide_cases(rule: Rule, cases: Cases) -> RuleResult:
+    passed = sum(case.passes_together for case in cases)
+    reason = f"{passed:,} of {_count(len(cases), 'case', 'cases')} passed by their own rules"
+    return RuleResult(rule.text, "pass" if passed >= rule.bound * len(cases) - 1e-9 else "fail", reason)
+
+
 MEASURES: Mapping[str, Measure] = {
     "rate": Measure(">=", _share, lambda rule, cases: rate_rule(rule.text, _rate(cases), rule.bound), "rate>=90%"),
+    "cases": Measure(">=", _share, _decide_cases, "cases>=90%"),
     "lower": Measure(">=", _share, lambda rule, cases: lower_rule(rule.text, _rate(cases), rule.bound), "lower>=85%"),
     "pass^": Measure(">=", _share, _decide_pass, "pass^3>=70%"),
     "cost": Measure("<=", _dollars, _decide_cost, "cost<=1.50", is_pooled=True),
@@ -188,26 +203,32 @@ MEASURES: Mapping[str, Measure] = {
 
 
 def decide(
-    rules: Iterable[Rule], now: Baseline, before: Baseline | None = None, rounds_against: str | None = None
+    rules: Iterable[Rule],
+    now: Baseline,
+    before: Baseline | None = None,
+    rounds_against: str | None = None,
+    further: Confirmations = NOT_CONFIRMED,
 ) -> GateResult:
-    """Decide rules for a run whose conversations have all ended. `before` is what `no-regression` compares with.
-    `rounds_against`: the run that this one was compared with after each round of its repeats, to see if it may end."""
+    """Decide rules for a run whose conversations have all ended. `before` is what it is compared with.
+    `rounds_against`: the run that this one was compared with after each round of its repeats, to see if it may end.
+    `further`: what new failures came to when they were asked again."""
     rules = list(rules)
     refuse_missing_baseline(rules, before)
-    regressions = _Regressions(rules, now, before, rounds_against)
-    return gate([_decide(rule, now, regressions) for rule in rules])
+    compared = _Compared(rules, now, before, rounds_against, further)
+    found = gate([_decide(rule, now, compared) for rule in rules])
+    return structs.replace(found, false_alarms=compared.false_alarms(rules))
 
 
 def refuse_missing_baseline(rules: Iterable[Rule], before: Baseline | None) -> None:
     """Raises UsageError where a rule compares, and there is nothing to compare with."""
     for rule in rules:
-        if rule.measure == NO_REGRESSION and before is None:
+        if rule.measure in COMPARING and before is None:
             raise UsageError(f"`{rule.text}` compares with an earlier run", "Name it with --against NAME or RUN.")
 
 
 def replaced_regressions(found: GateResult, rules: Iterable[Rule], reason: str) -> GateResult:
     """The same, where nothing can be told of regressions for a reason."""
-    compares = {rule.text for rule in rules if rule.measure == NO_REGRESSION}
+    compares = {rule.text for rule in rules if rule.measure in COMPARING}
     told = (RuleResult(one.rule, "cannot-tell", reason) if one.rule in compares else one for one in found.rules)
     return gate(list(told))
 
@@ -217,14 +238,14 @@ def undecided(rules: Iterable[Rule], reason: str) -> GateResult:
     return gate([RuleResult(rule.text, "cannot-tell", reason) for rule in rules])
 
 
-def _decide(rule: Rule, now: Baseline, regressions: _Regressions) -> RuleResult:
+def _decide(rule: Rule, now: Baseline, compared: _Compared) -> RuleResult:
     cases = _chosen(now.cases, rule.tag)
     if not cases:
         known = {tag for case in now.cases for tag in case.tags}
         reason = f"no case has the tag `{rule.tag}`{did_you_mean(rule.tag, known)}" if rule.tag else "no conversation"
         return RuleResult(rule.text, "cannot-tell", reason)
-    if rule.measure == NO_REGRESSION:
-        return regressions.decide(rule)
+    if rule.measure in COMPARING:
+        return compared.decide(rule)
     measure = MEASURES[rule.measure]
     if rule.measure == "cost" and rule.tag is None and now.shared_cost != 0:
         return _whole_cost(rule, now)
@@ -261,16 +282,24 @@ def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
     return groups
 
 
-class _Regressions:
-    """`no-regression`, for the whole run and for tags, by target. Tests of several targets, and of several tags, are
-    corrected for their number (Holm): one of twenty true nulls would be called worse else. A run whose repeats ended
-    when they told is looked at by its plan, and the answer is about these cases; but only against the run that the plan
-    was made for. Against any other it is a run of some repeats."""
+class _Compared:
+    """The rules that compare with a baseline, for the whole run and for tags.
+
+    `no-regression` is decided by target. Tests of several targets, and of several tags, are corrected for their number
+    (Holm): one of twenty true nulls would be called worse else. A run whose repeats ended when they told is looked at
+    by its plan, and the answer is about these cases; but only against the run that the plan was made for. Against any
+    other it is a run of some repeats. `no-new-failures` is decided case by case."""
 
     def __init__(
-        self, rules: Iterable[Rule], now: Baseline, before: Baseline | None, rounds_against: str | None
+        self,
+        rules: Iterable[Rule],
+        now: Baseline,
+        before: Baseline | None,
+        rounds_against: str | None,
+        further: Confirmations,
     ) -> None:
         self._now = now
+        self._further = further
         self._before, self._notes = (None, ()) if before is None else matched_to(now, before)
         self._rounds_against = rounds_against
         earlier = () if self._before is None else self._before.cases
@@ -292,16 +321,41 @@ class _Regressions:
         return [(_trials(self._earlier[case.key]), _trials(case)) for case in cases if case.key in self._earlier]
 
     def decide(self, rule: Rule) -> RuleResult:
-        if self._before is not None and self._rounds_against == self._before.run:
-            cases = _chosen(self._now.cases, rule.tag)
-            found = look_rule(rule.text, look_at(cases, self._before, in_plan=rule.tag is None))
-        else:
-            groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
-            found = _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
+        found = self._new_failures(rule) if rule.measure == NO_NEW_FAILURES else self._regression(rule)
         notes = [found.reason, *self._notes, self._left_out(rule.tag)]
-        if self._rounds_against not in (None, self._before and self._before.run):
+        if rule.measure == NO_REGRESSION and self._rounds_against not in (None, self._before and self._before.run):
             notes.insert(1, "its repeats ended by another baseline")
         return structs.replace(found, reason="; ".join(note for note in notes if note))
+
+    def _new_failures(self, rule: Rule) -> RuleResult:
+        cases = _chosen(self._now.cases, rule.tag)
+        compared = sum(case.key in self._earlier for case in cases)
+        found = find_new_failures(cases, self._earlier, self._further)
+        with_target = len({case.target for case in self._now.cases}) > 1
+        return new_failures_rule(rule.text, found, compared, with_target=with_target)
+
+    def false_alarms(self, rules: Iterable[Rule]) -> dict[str, float]:
+        """How often each of the rules would fail for an unchanged suite like this one."""
+        found: dict[str, float] = {}
+        for rule in rules if self._earlier else ():
+            if rule.measure == NO_REGRESSION:
+                found[rule.text] = LOOK_LEVEL if self._looks else REGRESSION_LEVEL
+            elif rule.measure == NO_NEW_FAILURES:
+                chance = chance_of_new_failure(_chosen(self._now.cases, rule.tag), self._earlier, self._further)
+                found |= {} if chance is None else {rule.text: round(chance, 6)}
+        return found
+
+    @property
+    def _looks(self) -> bool:
+        """Did its repeats end by a plan that was made for this baseline?"""
+        return self._before is not None and self._rounds_against == self._before.run
+
+    def _regression(self, rule: Rule) -> RuleResult:
+        if self._before is not None and self._looks:
+            cases = _chosen(self._now.cases, rule.tag)
+            return look_rule(rule.text, look_at(cases, self._before, in_plan=rule.tag is None))
+        groups = {name: one for (tag, name), one in self._compared.items() if tag == rule.tag}
+        return _worst(rule, {name: self._decide(rule, one) for name, one in groups.items()})
 
     def _decide(self, rule: Rule, group: GroupComparison) -> RuleResult:
         found = group.comparison

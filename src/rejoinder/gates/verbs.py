@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.engine.folder import find_run
-from rejoinder.engine.options import Rounds
+from rejoinder.engine.options import Confirm, Rounds
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport, read_run
 from rejoinder.engine.verify import refuse_damaged
@@ -23,6 +24,7 @@ from rejoinder.gates.baselines import (
     read_baseline,
     write_baseline,
 )
+from rejoinder.gates.new_failures import Confirmations
 from rejoinder.gates.rules import Rule, decide, refuse_missing_baseline, replaced_regressions, undecided
 from rejoinder.model import file_in_project
 from rejoinder.model.figures import GateResult
@@ -30,6 +32,8 @@ from rejoinder.model.runs import ChosenCases
 from rejoinder.run_files import RunDamaged
 from rejoinder.spelling import list_words
 from rejoinder.stats import selection_words
+
+_Option = TypeVar("_Option", Rounds, Confirm)
 
 
 class Blessed(Struct, frozen=True):
@@ -100,7 +104,7 @@ def _put_to(report: RunReport, rules: Sequence[Rule], against: Baseline | None) 
     verdicts, rest = verdicts_of(report), _rest(report)
     if rest is not None:
         return undecided(rules, rest)
-    found = decide(rules, verdicts, against, _rounds_against(report))
+    found = decide(rules, verdicts, against, _rounds_against(report), _confirmations(report))
     if against is not None and against.run == report.run.id:
         return replaced_regressions(found, rules, "it is compared with itself: the baseline was made from this run")
     if against is not None and report.run.chosen is not None and _had_only_failed(verdicts, against):
@@ -178,11 +182,29 @@ def _rest(report: RunReport) -> str | None:
 
 def _rounds_against(report: RunReport) -> str | None:
     """The run that a run was compared with after each of its rounds; None for a run of fixed repeats."""
+    rounds = _grown(report, "rounds", Rounds)
+    return None if rounds is None else rounds.run
+
+
+def _confirmations(report: RunReport) -> Confirmations:
+    """What new failures came to when they were asked again."""
+    confirm = _grown(report, "confirm", Confirm)
+    cases = {one.case: one for one in report.summary.confirmed}
+    return Confirmations(0 if confirm is None else confirm.times, cases)
+
+
+def baseline_name_of(report: RunReport) -> str | None:
+    """The baseline that a run was started against."""
+    confirm = _grown(report, "confirm", Confirm)
+    return None if confirm is None else confirm.against
+
+
+def _grown(report: RunReport, name: str, kind: type[_Option]) -> _Option | None:
+    """An option of a run, as its receipt has it."""
     try:
-        rounds = msgspec.convert(report.run.options.get("rounds"), Rounds | None)
+        return msgspec.convert(report.run.options.get(name), kind | None)
     except msgspec.MsgspecError as error:
         raise RunDamaged(report.folder.path / "run.json", f"options: {error}") from None
-    return None if rounds is None else rounds.run
 
 
 def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:

@@ -363,15 +363,38 @@ class Look(Struct, frozen=True):
     method: Literal["O'Brien-Fleming spending", "likelihood ratio"]
 
 
+NewFailureKind = Literal["new", "unconfirmed", "flaky", "error"]
+"""A failure beyond doubt; one with too few trials; one that passed when it was asked again; no verdict at all."""
+
+
+class NewFailure(Struct, frozen=True, kw_only=True):
+    """A case that passed every trial of a baseline and no trial of a run."""
+
+    id: str
+    target: str
+    variant: str | None
+    file: str
+    before: int
+    """Its trials in the baseline, which all passed."""
+    failed: int
+    """Its trials in the run, further ones included."""
+    passed: int
+    """Further trials that passed."""
+    errors: int
+    kind: NewFailureKind
+
+
 RuleVerdict = Literal["pass", "fail", "cannot-tell"]
 
 
-class RuleResult(Struct, frozen=True):
+class RuleResult(Struct, frozen=True, omit_defaults=True):
     rule: str
     """As it was written."""
     verdict: RuleVerdict
     reason: str
     """The numbers, in words."""
+    cases: tuple[NewFailure, ...] = ()
+    """Of `no-new-failures`: the cases that it is about."""
 
 
 class GateResult(Struct, frozen=True):
@@ -381,6 +404,14 @@ class GateResult(Struct, frozen=True):
     run: str | None = None
     """The run that was put to the rules, and the one that it was compared with."""
     against: str | None = None
+    false_alarms: dict[str, float] = {}
+    """How often each rule that compares would fail for an unchanged suite like this one."""
+    confirm: str | None = None
+    """The command that asks failures again which are not confirmed."""
+
+    @property
+    def has_unconfirmed(self) -> bool:
+        return any(case.kind == "unconfirmed" for rule in self.rules for case in rule.cases)
 
     @property
     def exit_code(self) -> int:

@@ -476,6 +476,9 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Attempts before this one: its target keeps the conversation itself, and had lost it when the run was resumed."""
     faults: tuple[FaultOutcome, ...] = ()
     """The failures of tools that were wanted, and where they landed."""
+    confirming: bool = False
+    """A further trial of a case that had failed and passes in a baseline. It was chosen by its outcome, so it counts in
+    no rate, total or baseline."""
 
     @property
     def case(self) -> CaseName:

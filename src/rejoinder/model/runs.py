@@ -18,7 +18,7 @@ from rejoinder.model.checks import Hint
 from rejoinder.model.figures import Aptitude, Comparison, Corrected, FlipRate, NetRecovery, PassK, Rate, Transitions
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.plans import Condition
-from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, Count, Interval, Number, UsageResult
+from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
@@ -474,6 +474,26 @@ class EmbeddingUse(Struct, frozen=True):
     cost: Number | None = None
 
 
+class ConfirmedCase(Struct, frozen=True, kw_only=True):
+    """The further trials of a case that passes in a baseline and failed in the run. They were chosen by the outcome of
+    the case, so they count in no rate, total or baseline; what they cost is told here alone."""
+
+    id: str
+    target: str
+    variant: str | None
+    trials: Count
+    passed: Count
+    errors: Count = 0
+    file: str = ""
+    cost: Number | None = None
+    """Dollars, judges included; None where something has no known price."""
+    tokens: Count = 0
+
+    @property
+    def case(self) -> CaseName:
+        return CaseName(self.file, self.id, self.target, self.variant or "")
+
+
 class Summary(Struct, frozen=True, kw_only=True):
     """`summary.json`"""
 
@@ -519,6 +539,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """None where no failure of a tool was wanted."""
     repeats: Repeats | None = None
     by_case: CaseVerdicts = CaseVerdicts()
+    confirmed: tuple[ConfirmedCase, ...] = ()
+    """Newly failing cases that were asked again (`run --against`)."""
     quarantined: tuple[QuarantinedCase, ...] = ()
     usage: UsageResult
     cost: Number | None

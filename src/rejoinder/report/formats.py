@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import RejoinderError, UsageError
-from rejoinder.report.runs import PartOfRun, Run
+from rejoinder.report.runs import PartOfRun, Run, every_result
 
 
 def write_json(run: Run, **further: Any) -> Iterator[str]:
@@ -24,7 +24,7 @@ def write_json(run: Run, **further: Any) -> Iterator[str]:
         further = {"selected": run.selected, **further}
     yield f'{{\n  "run": {_indented(run.run.document(), 1)},\n  "summary": {_indented(run.summary, 1)},\n  "results": ['
     separator, end = "", "]"
-    for result in run.results:
+    for result in every_result(run):
         yield f"{separator}\n    {_indented(result, 2)}"
         separator, end = ",", "\n  ]"
     yield end
@@ -42,14 +42,14 @@ def write_jsonl(run: Run) -> Iterator[str]:
     """One result on each line."""
     from rejoinder.report.inert import to_json
 
-    return (to_json(result, indent=0) + "\n" for result in run.results)
+    return (to_json(result, indent=0) + "\n" for result in every_result(run))
 
 
 def write_yaml(run: Run) -> Iterator[str]:
     """One result in each document."""
     import yaml
 
-    for result in run.results:
+    for result in every_result(run):
         yield "---\n" + yaml.safe_dump(msgspec.to_builtins(result), allow_unicode=True, sort_keys=False)
 
 

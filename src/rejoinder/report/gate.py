@@ -50,6 +50,8 @@ def write_gate(
 ) -> Iterator[Line]:
     yield from write_rules(found, form)
     yield from _not_counted([case for case in quarantined if case.active], form)
+    yield from paragraph(line((alarm_words(found), "quiet")), form) if found.false_alarms else ()
+    yield from paragraph(line(("To confirm: ", "quiet"), safe(found.confirm)), form) if found.confirm else ()
     yield EMPTY
     if found.run is not None:
         against = f" against {found.against}" if found.against is not None else ""
@@ -117,3 +119,16 @@ def _result(found: GateResult) -> str:
     if unknown:
         return f"gate cannot tell: {unknown} of {rules}"
     return f"gate passed: {rules}"
+
+
+def alarm_words(found: GateResult) -> str:
+    """How often an unchanged suite like this one would fail the gate."""
+    parts = [f"{rule} {_chance(chance)}" for rule, chance in found.false_alarms.items()]
+    return f"By chance, an unchanged suite like this one fails {' and '.join(parts)} of runs."
+
+
+def _chance(chance: float) -> str:
+    """`in 2.5%`, `in under 0.1%`"""
+    if chance < 0.001:
+        return "in under 0.1%"
+    return f"in about {100 * chance:.2g}%"

@@ -30,6 +30,15 @@ class Run(Protocol):
     def summary(self) -> Summary: ...
     @property
     def results(self) -> Iterable[Result]: ...
+    @property
+    def confirming(self) -> Iterable[Result]: ...
+
+
+def every_result(run: Run) -> Iterator[Result]:
+    """The results, and behind them those of trials that confirm new failures."""
+    yield from run.results
+    if run.summary.confirmed:
+        yield from run.confirming
 
 
 class Prompts(Protocol):

@@ -42,7 +42,9 @@ def placed_results(path: Path, holding: bytes = b"") -> Iterator[Placed]:
                 continue
             if at >= MOST:
                 return
-            yield Placed(at, offset, size, read_line(line, Result, path, at + 1))
+            result = read_line(line, Result, path, at + 1)
+            if not result.confirming:  # it counts nowhere
+                yield Placed(at, offset, size, result)
 
 
 def read_line(line: bytes, kind: type[_Read], path: Path, number: int, hint: str | None = None) -> _Read:

@@ -142,6 +142,8 @@ class RunIndex(RowStore[Row]):
             result = read_line(line, Result, self.source, state.rows + state.left_out + 1)
         except RunDamaged as error:
             return structs.replace(state, damage=error.reason), False
+        if result.confirming:  # it counts nowhere
+            return state, False
         row = row_of(result, state.rows, self._frame)
         is_written = writer.add(row, ORDER.index(row.outcome), here)
         return structs.replace(state, rows=state.rows + 1), is_written

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rejoinder.model.figures import *
     from rejoinder.model.passports import ClusteredRate as ClusteredRate
     from rejoinder.stats.agreement import *
+    from rejoinder.stats.alarms import *
     from rejoinder.stats.clustered import *
     from rejoinder.stats.comparison import *
     from rejoinder.stats.corrected import *
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "model.passports": "ClusteredRate",
+    "stats.alarms": "REGRESSION_LEVEL new_failure_chance",
     "stats.agreement": "Confusion kappa kappa_interval krippendorff_alpha position_bias self_consistency",
     "stats.clustered": "clustered_counts clustered_rate",
     "stats.comparison": (

@@ -1,0 +1,94 @@
+"""`rejoinder run --against`: what is seen while new failures are confirmed, and the exit code by the gate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from shlex import join
+
+from rejoinder.cli.live import live_display
+from rejoinder.cli.output import echo, echo_lines, form_for
+from rejoinder.cli.rounds import RoundsDisplay
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.plan import Job
+from rejoinder.engine.run_report import RunReport
+from rejoinder.gates.against import Confirmer
+from rejoinder.gates.rules import COMPARING, Rule, read_rule
+from rejoinder.gates.verbs import find_baseline, gate_report
+from rejoinder.model import CaseName, Outcome
+from rejoinder.model.figures import GateResult
+from rejoinder.model.runs import Receipt
+from rejoinder.project import display_path, find_root
+from rejoinder.report.gate import write_gate
+from rejoinder.report.words import count
+
+MOST_NAMED = 5
+MOST_TOLD = 50
+"""Cases whose further trials are told."""
+_ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
+"""How a run ended early; what else is neither passed nor failed had errors."""
+
+
+class AgainstDisplay(RoundsDisplay, Confirmer):
+    """Progress of the run, then of the further trials, on standard error."""
+
+    def observer(self) -> Observer:
+        return live_display()
+
+    def confirming(self, cases: tuple[CaseName, ...], times: int) -> Observer:
+        named = ", ".join(case.id for case in cases[:MOST_NAMED])
+        more = f" and {len(cases) - MOST_NAMED:,} more" if len(cases) > MOST_NAMED else ""
+        fails = "case fails" if len(cases) == 1 else "cases fail"
+        echo(
+            f"{len(cases):,} {fails} that passed before: {named}{more}; asking again, up to {count(times, 'time')}",
+            err=True,
+        )
+        return _FurtherTrials(times)
+
+
+class _FurtherTrials(Observer):
+    """What the further trials of each case came to."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+        self._made: dict[bytes, int] = {}
+        self._told = 0
+
+    def conversation_finished(self, job: Job, outcome: Outcome) -> None:
+        if not job.confirms:
+            return
+        case = job.prepared.content
+        self._made[case] = made = self._made.get(case, 0) + 1
+        if outcome.status != "passed" and made < self._times:
+            return
+        self._told += 1
+        if self._told <= MOST_TOLD:
+            word = (
+                f"passed in trial {made} of {self._times}"
+                if outcome.status == "passed"
+                else f"did not pass in {made} more trials"
+            )
+            echo(f"  {job.prepared.case.id} {word}", err=True)
+
+
+def decide_against(report: RunReport, name: str, more: list[Rule], code: int, *, err: bool) -> int:
+    """Write what the gate says of a run that was started against a baseline and ended with `code`; its exit code."""
+    if code not in (0, 1):  # a gate never hides how a run ended
+        echo(f"the gate does not decide: {_ENDS.get(report.run.status, 'the run had errors')}", err=True)
+        return code
+    root = find_root(Path.cwd(), Path.cwd())
+    found = gate_report(report, [*map(read_rule, COMPARING), *more], find_baseline(root, name))
+    found = with_command(found, report.run, name)
+    form = form_for(sys.stderr if err else sys.stdout)
+    echo_lines(write_gate(found, form, report.summary.quarantined), err=err)
+    return found.exit_code
+
+
+def with_command(found: GateResult, run: Receipt, name: str) -> GateResult:
+    """The answer of a gate with the command that confirms failures, where some are not confirmed."""
+    from msgspec import structs
+
+    if not found.has_unconfirmed:
+        return found
+    files = [display_path(Path(suite.path), Path.cwd()) for suite in run.suites]
+    return structs.replace(found, confirm=join(("rejoinder", "run", *map(str, files), "--against", name)))

@@ -1,0 +1,96 @@
+"""Runs against a baseline (`run --against`): run, then ask newly failing cases again, so that a gate can decide.
+
+The first part is a run like any other. When all its conversations have ended, the cases that failed and passed every
+trial of the baseline are known. They are written into the receipt, and the same run goes on with further trials of
+them: a run that is killed there goes on where it was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+
+from rejoinder.engine.observer import Observer
+from rejoinder.engine.options import Confirm, RunOptions
+from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.run import resume_run, start_run
+from rejoinder.engine.run_report import RunReport
+from rejoinder.errors import UsageError
+from rejoinder.gates.baselines import Baseline, matched_to
+from rejoinder.gates.new_failures import newly_failing
+from rejoinder.gates.rounds import Watcher, baseline_of_rounds, goes_in_rounds, resume_rounds, start_rounds
+from rejoinder.gates.verbs import find_baseline, verdicts_of
+from rejoinder.model import CaseName, Suite
+
+
+class Confirmer(Watcher):
+    """What is to be seen of a run against a baseline."""
+
+    def confirming(self, cases: tuple[CaseName, ...], times: int) -> Observer | None:  # noqa: ARG002 - for others
+        """Who looks on while these cases are asked again, so often at the most."""
+        return self.observer()
+
+
+def start_against(suites: list[Suite], options: RunOptions, watcher: Confirmer) -> RunReport:
+    """A new run of suites, in rounds where that is wanted; then its new failures are confirmed."""
+    root, confirm = Path(suites[0].root), _confirm_of(options)
+    in_rounds = options.selection.rounds is not None
+    before = baseline_of_rounds(options, root) if in_rounds else find_baseline(root, confirm.against)
+    options = options.changed(confirm=structs.replace(confirm, run=before.run))
+    report = start_rounds(suites, options, watcher) if in_rounds else start_run(suites, options, watcher.observer())
+    # This process has just written the folder.
+    recorded = RecordedRun(report.folder, root, trust=True)
+    return _confirmed(report, recorded, suites, recorded.options(), before, watcher)
+
+
+def resume_against(
+    recorded: RecordedRun, options: RunOptions, watcher: Confirmer, *, retry_errors: bool = False
+) -> RunReport:
+    """Finish a run against a baseline, and confirm its new failures."""
+    confirm = _confirm_of(options)
+    before = find_baseline(recorded.root, confirm.against)
+    if confirm.run not in ("", before.run):
+        raise UsageError(
+            f"the baseline `{confirm.against}` was run {confirm.run} when this run began, and is run {before.run} now",
+            "Put the earlier baseline back, or start a new run.",
+        )
+    suites = recorded.suites()
+    recorded.refuse_foreign_words(suites)
+    if goes_in_rounds(options) and not confirm.cases:
+        report = resume_rounds(recorded, options, watcher, retry_errors=retry_errors)
+    else:
+        report = resume_run(recorded, options, watcher.observer(), retry_errors=retry_errors, suites=suites)
+    return _confirmed(report, recorded, suites, options, before, watcher)
+
+
+def confirms(options: RunOptions) -> bool:
+    """A replay or a grading of such a run plays what is recorded, and no more."""
+    return options.selection.confirm is not None and not options.answers.runs
+
+
+def _confirm_of(options: RunOptions) -> Confirm:
+    confirm = options.selection.confirm
+    assert confirm is not None
+    return confirm
+
+
+def _confirmed(
+    report: RunReport,
+    recorded: RecordedRun,
+    suites: list[Suite],
+    options: RunOptions,
+    before: Baseline,
+    watcher: Confirmer,
+) -> RunReport:
+    """The run with further trials of its new failures. Errors, budgets and interruptions are for `resume` to mend."""
+    confirm, now = _confirm_of(options), verdicts_of(report)
+    if report.summary.exit_code not in (0, 1) or report.summary.skipped or not options.answers.asks_candidates:
+        return report
+    failing = newly_failing(now, matched_to(now, before).baseline)
+    if not failing or not confirm.times or set(failing) <= set(confirm.cases):
+        return report
+    options = options.changed(
+        repeat=report.run.reported.repeat, confirm=structs.replace(confirm, run=before.run, cases=failing)
+    )
+    return resume_run(recorded, options, watcher.confirming(failing, confirm.times), suites=suites)

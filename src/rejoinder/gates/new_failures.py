@@ -1,0 +1,136 @@
+"""`no-new-failures`: cases that passed every time in the baseline and do not pass any more.
+
+`no-regression` asks about cases like these; this rule asks about these cases. A single case that broke for good is
+found, which no test of all cases together can see. Trials tell it from chance: `run --against` asks each newly failing
+case again, until it passes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from rejoinder.gates.baselines import Baseline, CaseTrials
+from rejoinder.model import CaseName
+from rejoinder.model.figures import NewFailure, NewFailureKind, RuleResult
+from rejoinder.model.runs import ConfirmedCase
+from rejoinder.stats import new_failure_chance
+
+LEAST_NOW, LEAST_TOGETHER = 3, 5
+"""Trials that fail a case: those of this run without a pass, and those of both runs."""
+MOST_NAMED, LONGEST_NAME = 5, 60
+
+
+class Confirmations(Struct, frozen=True):
+    """What the further trials of newly failing cases came to."""
+
+    times: int = 0
+    """How often a case is asked again at the most; 0 for a run that asks none again."""
+    cases: Mapping[CaseName, ConfirmedCase] = {}
+
+
+def find_new_failures(
+    now: Iterable[CaseTrials], earlier: Mapping[CaseName, CaseTrials], further: Confirmations
+) -> list[NewFailure]:
+    """The cases that passed every trial of the baseline and no trial of the run."""
+    pairs = ((earlier[case.key], case) for case in now if case.key in earlier)
+    return [_newly_failing(before, case, further) for before, case in pairs if _is_newly_failing(before, case)]
+
+
+def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
+    """The cases of a run that failed, and passed every trial of the baseline: those to be asked again. `before` has the
+    names of the run (`matched_to`)."""
+    earlier = {case.key: case for case in before.cases}
+    pairs = ((earlier[case.key], case) for case in now.cases if case.key in earlier)
+    return tuple(
+        case.key for before, case in pairs if _is_newly_failing(before, case) and len(case.trials) > case.errors
+    )
+
+
+def _is_newly_failing(before: CaseTrials, now: CaseTrials) -> bool:
+    return bool(before.trials) and before.passed == len(before.trials) and bool(now.trials) and not now.passed
+
+
+def _newly_failing(before: CaseTrials, now: CaseTrials, further: Confirmations) -> NewFailure:
+    asked = further.cases.get(now.key)
+    failed, passed = len(now.trials) - now.errors, 0
+    if asked is not None:
+        failed, passed = failed + asked.trials - asked.passed - asked.errors, asked.passed
+    errors = now.errors + (0 if asked is None else asked.errors)
+    return NewFailure(
+        id=now.id,
+        target=now.target,
+        variant=now.variant,
+        file=now.file,
+        before=len(before.trials),
+        failed=failed,
+        passed=passed,
+        errors=errors,
+        kind=_kind(failed, passed, len(before.trials), has_verdict=len(now.trials) > now.errors),
+    )
+
+
+def _kind(failed: int, passed: int, before: int, *, has_verdict: bool) -> NewFailureKind:
+    if not has_verdict:
+        return "error"
+    if passed:
+        return "flaky"
+    return "new" if failed >= LEAST_NOW and failed + before >= LEAST_TOGETHER else "unconfirmed"
+
+
+def new_failures_rule(rule: str, found: Sequence[NewFailure], compared: int, *, with_target: bool) -> RuleResult:
+    """Fails for a new failure. A case with too few trials, or with errors alone, cannot be told. `compared`: the cases
+    that both runs have."""
+    if not compared:
+        return RuleResult(rule, "cannot-tell", "no case is in both runs")
+    by_kind: dict[NewFailureKind, list[NewFailure]] = {}
+    for one in found:
+        by_kind.setdefault(one.kind, []).append(one)
+    verdict = "fail" if "new" in by_kind else "cannot-tell" if {"unconfirmed", "error"} & by_kind.keys() else "pass"
+    parts = [
+        f"{len(by_kind[kind]):,} {words[len(by_kind[kind]) > 1]}: {_named(by_kind[kind], with_target=with_target)}"
+        for kind, words in _WORDS.items()
+        if kind in by_kind
+    ]
+    if not {"new", "unconfirmed"} & by_kind.keys():
+        parts.insert(0, f"no new failure in {_cases(compared)}")
+    return RuleResult(rule, verdict, "; ".join(parts), tuple(found))
+
+
+_WORDS: Mapping[NewFailureKind, tuple[str, str]] = {
+    "new": ("new failure", "new failures"),
+    "unconfirmed": ("unconfirmed failure", "unconfirmed failures"),
+    "flaky": ("passed when asked again", "passed when asked again"),
+    "error": ("ended in an error", "ended in an error"),
+}
+
+
+def _named(found: Sequence[NewFailure], *, with_target: bool) -> str:
+    more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+    return ", ".join(_described(one, with_target=with_target) for one in found[:MOST_NAMED]) + more
+
+
+def _described(one: NewFailure, *, with_target: bool) -> str:
+    """`refund on gpt-5 (0 of 8 now, 1 of 1 before)`"""
+    where = f" on {one.target}" if with_target else ""
+    where += f", {one.variant}" if one.variant is not None else ""
+    now = f"{one.passed} of {one.failed + one.passed} now" if one.kind != "error" else "no verdict now"
+    return f"{one.id[:LONGEST_NAME]}{where} ({now}, {one.before} of {one.before} before)"
+
+
+def _cases(number: int) -> str:
+    return "1 case" if number == 1 else f"{number:,} cases"
+
+
+def chance_of_new_failure(
+    now: Sequence[CaseTrials], earlier: Mapping[CaseName, CaseTrials], further: Confirmations
+) -> float | None:
+    """How often the rule would fail for an unchanged suite like this one; None where it cannot fail at all."""
+    pairs = [(earlier[case.key], case) for case in now if case.key in earlier]
+    trials = [(len(before.trials), len(case.trials) + further.times) for before, case in pairs]
+    trials = [(a, b) for a, b in trials if b >= LEAST_NOW and a + b >= LEAST_TOGETHER]
+    if not trials:
+        return None
+    counts = ((a.passed + b.passed, len(a.trials) + len(b.trials) - a.errors - b.errors) for a, b in pairs)
+    return new_failure_chance(counts, trials)

@@ -1,0 +1,336 @@
+"""`no-new-failures` and `run --against`: a case that broke for good fails the gate, chance does not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rejoinder
+from rejoinder import Selection
+from rejoinder.engine.options import Confirm
+from rejoinder.stats import new_failure_chance
+from rejoinder.testing import FakeServer, Received
+from tests.kit import KILLED, Project, Raw, behind, only_run, refusal, run_process
+
+BOT = """
+import json
+from pathlib import Path
+
+def reply(request):
+    with open("calls.log", "a") as calls:
+        calls.write(f"{request.case_id} {request.trial}\\n")
+    plan = json.loads(Path("plan.json").read_text())
+    case = plan.get(request.case_id, {})
+    if request.trial in case.get("errors", []):
+        raise OSError("no line")
+    return "yes" if request.trial in case.get("passes", []) or not case else "no"
+"""
+BROKEN: Raw = {"passes": []}
+
+
+def write_bot(project: Project, plan: dict[str, Any], cases: int = 6, **more: Any) -> None:
+    """A bot that passes every case but those of the plan, which pass in some trials and raise in others."""
+    project.write("bot.py", BOT)
+    project.write("plan.json", json.dumps({name: one or {"x": 1} for name, one in plan.items()}))
+    targets = [{"name": "bot", "provider": "python", "call": "bot:reply", "max_retries": 0}]
+    evals = [{"id": f"c{n}", "prompt": "Say yes.", "checks": [{"match": "yes"}]} for n in range(cases)]
+    for case in evals:
+        case.update(more.get(str(case["id"]), {}))
+    project.write("evals.yaml", {"targets": targets, "target": "bot", "evals": evals})
+
+
+def save_baseline(project: Project, repeats: int = 1, **more: Any) -> None:
+    write_bot(project, {}, **more)
+    project.run("run", "-q", "--repeat", str(repeats))
+    project.run("bless")
+
+
+def calls_of(folder: Path) -> Counter[str]:
+    return Counter((folder / "calls.log").read_text().splitlines())
+
+
+def rule_of(found: Raw, name: str = "no-new-failures") -> Raw:
+    return next(rule for rule in found["rules"] if rule["rule"] == name)
+
+
+def test_a_case_that_broke_for_good_fails_the_run(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN})
+    result = project.invoke("run", "--against", "main")
+    assert result.exit_code == 1
+    assert "FAIL        no-new-failures   fail          1 new failure: c3 (0 of 8 now, 1 of 1 before)" in result.stdout
+    assert "1 case fails that passed before: c3; asking again, up to 7 times" in result.stderr
+    assert result.stdout.splitlines()[-1].endswith("exit 1")
+
+
+@pytest.mark.parametrize("passes", [2, 4, 8])
+def test_a_case_that_passes_when_it_is_asked_again_is_chance(project: Project, passes: int) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": {"passes": [passes]}})
+    document = json.loads(project.invoke("run", "--against", "main", "--format", "json").stdout)
+    confirming = [result for result in document["results"] if result.get("confirming")]
+    assert [one["trial"] for one in confirming] == list(range(2, passes + 1))  # it ends with the first pass
+    found = rule_of(project.run_json("gate", "--against", "main", code=None))
+    assert found["verdict"] == "pass"
+    assert f"1 passed when asked again: c3 (1 of {passes} now, 1 of 1 before)" in found["reason"]
+
+
+def test_further_trials_count_in_no_rate_total_or_baseline(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": {"passes": [4]}})
+    document = json.loads(project.invoke("run", "--against", "main", "--format", "json").stdout)
+    summary, results = document["summary"], document["results"]
+    assert [result.get("confirming", False) for result in results] == [False] * 6 + [True] * 3
+    assert (summary["total"], summary["passed"], summary["failed"]) == (6, 5, 1)
+    assert summary["rates"]["eventual"]["of"] == 6
+    assert summary["by_target"]["bot"]["total"] == 6
+    asked = {"id": "c3", "target": "bot", "variant": None, "trials": 3, "passed": 1}
+    assert [{key: one[key] for key in asked} for one in summary["confirmed"]] == [asked]
+    project.run("bless", "--name", "next")
+    kept = json.loads((project.folder / ".rejoinder/baselines/next.json").read_text())
+    assert {case["id"]: len(case["trials"]) for case in kept["cases"]} == {f"c{n}": 1 for n in range(6)}
+    assert project.run_json("show", code=None) == document
+    compared = project.run_json("compare", code=None)
+    assert compared["eventual"]["b"]["of"] == 6
+    junit = project.run("export", "last", "--to", "junit")
+    assert 'tests="6"' in junit
+
+
+def test_a_run_with_further_trials_is_intact_shown_and_replayed(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN, "c4": {"passes": [3]}})
+    project.invoke("run", "--against", "main")
+    assert project.run("verify").startswith("intact")
+    for command in (("report", "--out", "r.html"), ("export", "last", "--to", "csv", "--out", "r.csv"), ("runs",)):
+        project.run(*command)
+    replayed = project.run_json("replay", code=None)
+    assert (replayed["summary"]["total"], replayed["summary"]["failed"]) == (6, 2)
+    assert len((project.folder / "r.csv").read_text().splitlines()) == 7
+    again = project.invoke("resume", project.run_json("runs")[0]["id"])
+    assert again.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [
+        (1, 1, "cannot-tell"),
+        (2, 2, "cannot-tell"),  # four trials, and two of them now
+        (3, 2, "cannot-tell"),  # five, and still two now
+        (1, 3, "cannot-tell"),  # three now, and four in both
+        (2, 3, "fail"),
+        (1, 4, "fail"),
+        (5, 3, "fail"),
+    ],
+)
+def test_three_trials_now_and_five_in_both_runs_confirm_a_failure(
+    project: Project, before: int, now: int, verdict: str
+) -> None:
+    save_baseline(project, before)
+    write_bot(project, {"c3": BROKEN})
+    project.run("run", "-q", "--repeat", str(now), code=1)
+    rule = ("--rule", "no-new-failures")
+    found = project.run_json("gate", "--against", "main", *rule, code={"fail": 1, "cannot-tell": 5}[verdict])
+    assert found["verdict"] == verdict
+    said = project.run("gate", "--against", "main", *rule, code=None)
+    assert ("To confirm: rejoinder run evals.yaml --against main" in said) is (verdict == "cannot-tell")
+
+
+@pytest.mark.parametrize(
+    ("plan", "more", "verdict", "said"),
+    [
+        ({"c3": {"passes": [], "errors": [1]}}, {}, "cannot-tell", "1 ended in an error: c3 (no verdict now"),
+        ({"c3": {"passes": [2]}}, {}, "pass", "no new failure in 6 cases"),  # one of its trials passes
+        (
+            {"c3": BROKEN},
+            {"c3": {"quarantine": {"until": "2999-01-31", "reason": "known"}}},
+            "pass",
+            "not in this run: c3",
+        ),
+    ],
+)
+def test_errors_and_quarantined_cases_are_no_new_failures(
+    project: Project, plan: dict[str, Any], more: dict[str, Any], verdict: str, said: str
+) -> None:
+    save_baseline(project, 3)
+    write_bot(project, plan, **more)
+    repeats = "1" if "errors" in str(plan) else "3"
+    project.run("run", "-q", "--repeat", repeats, code=None)
+    found = rule_of(project.run_json("gate", "--against", "main", "--rule", "no-new-failures", code=None))
+    assert (found["verdict"], said in found["reason"]) == (verdict, True), found
+
+
+def test_a_case_that_is_missing_now_is_named_and_no_new_failure(project: Project) -> None:
+    save_baseline(project, 3)
+    write_bot(project, {}, cases=5)
+    project.run("run", "-q")
+    found = rule_of(project.run_json("gate", "--against", "main", "--rule", "no-new-failures"))
+    assert found["verdict"] == "pass" and found["reason"].endswith("not in this run: c5")
+
+
+def test_a_case_that_was_flaky_before_is_no_new_failure(project: Project) -> None:
+    write_bot(project, {"c3": {"passes": [1, 2]}})
+    project.run("run", "-q", "--repeat", "3", code=1)
+    project.run("bless")
+    write_bot(project, {"c3": BROKEN})
+    project.invoke("run", "--against", "main", "--repeat", "3")
+    found = rule_of(project.run_json("gate", "--against", "main", code=None))
+    assert found == {"rule": "no-new-failures", "verdict": "pass", "reason": "no new failure in 6 cases"}
+
+
+def test_the_rule_can_be_limited_to_a_tag(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN}, c3={"tags": ["safety"]}, c4={"tags": ["other"]})
+    project.run("run", "-q", "--repeat", "4", code=1)
+    for tag, code in (("safety", 1), ("other", 0)):
+        project.run("gate", "--against", "main", "--rule", f"tag:{tag}:no-new-failures", code=code)
+
+
+def test_targets_are_judged_apart(project: Project) -> None:
+    write_bot(project, {})
+    suite = json.loads((project.folder / "evals.yaml").read_text())
+    suite["targets"] += [{**suite["targets"][0], "name": "other", "call": "bot:other"}]
+    project.write("evals.yaml", suite)
+    project.write("bot.py", f"{BOT}\n\nother = reply\n")
+    project.run("run", "-q", "--target", "bot,other")
+    project.run("bless")
+    project.write("bot.py", f"{BOT}\n\ndef other(request):\n    return 'no' if request.case_id == 'c1' else 'yes'\n")
+    result = project.invoke("run", "--against", "main", "--target", "bot,other")
+    assert result.exit_code == 1
+    assert "1 new failure: c1 on other (0 of 8 now, 1 of 1 before)" in result.stdout
+
+
+def test_cases_by_their_own_rules(project: Project) -> None:
+    """Trials and cases are two rates: 4 of 5 trials may be enough for a case."""
+    rule = {"repeat": 5, "pass": "4 of 5"}
+    write_bot(project, {"c0": {"passes": [1, 2, 3, 4]}, "c1": {"passes": [1]}}, cases=4, c0=rule, c1=rule)
+    project.run("run", "-q", code=1)
+    for bound, code in (("cases>=75%", 0), ("cases>=76%", 1), ("rate>=50%", 0)):
+        project.run("gate", "--rule", bound, code=code)
+    found = project.run_json("gate", "--rule", "cases>=75%")
+    assert found["rules"][0]["reason"] == "3 of 4 cases passed by their own rules"
+
+
+def test_both_rules_apply_unless_others_are_named(project: Project) -> None:
+    save_baseline(project)
+    project.run("run", "-q")
+    assert [rule["rule"] for rule in project.run_json("gate", "--against", "main", code=None)["rules"]] == [
+        "no-regression",
+        "no-new-failures",
+    ]
+    assert [rule.rule for rule in rejoinder.gate(against="main").rules] == ["no-regression", "no-new-failures"]
+
+
+def test_the_gate_decides_the_exit_code_of_a_run(project: Project) -> None:
+    """A known failure does not fail the run; errors, a budget and wrong commands come first."""
+    write_bot(project, {"c0": BROKEN}, cases=60)
+    project.run("run", "-q", code=1)
+    project.run("bless")
+    project.run("run", "-q", "--against", "main", code=0)
+    write_bot(project, {"c0": BROKEN, "c3": BROKEN}, cases=60)
+    project.run("run", "-q", "--against", "main", code=1)
+    assert project.invoke("run", "--against", "main", "--confirm", "0").exit_code == 5
+    write_bot(project, {"c0": BROKEN, "c3": {"passes": [], "errors": [1]}}, cases=60)
+    result = project.invoke("run", "--against", "main")
+    assert result.exit_code == 3 and "the gate does not decide: the run had errors" in result.stderr
+    assert "neither a baseline nor a run `mian`" in refusal(project, "run", "--against", "mian")
+
+
+def test_selected_cases_are_refused_before_anything_is_sent(project: Project) -> None:
+    save_baseline(project)
+    (project.folder / "calls.log").unlink()
+    for more in (("--case", "c1"), ("--limit", "2")):
+        assert "only some cases are selected" in refusal(project, "run", "--against", "main", *more)
+    assert "leave out one of them" in refusal(project, "run", "--against", "main", "--watch")
+    assert not (project.folder / "calls.log").exists()
+    write_bot(project, {"c1": BROKEN})
+    assert project.invoke("run", "--against", "main", "--case", "c1", "--partial").exit_code == 1
+
+
+def test_further_trials_come_from_no_cache(project: Project) -> None:
+    said, asked = {"text": "yes"}, list[str]()
+
+    def reply(received: Received) -> str:
+        asked.append(received.path)
+        return said["text"]
+
+    evals = [{"id": "c", "prompt": "q", "checks": [{"match": "yes"}]}]
+    with FakeServer(reply) as server:
+        suite = {"targets": [behind(server, "it")], "target": "it", "evals": evals}
+        project.write("evals.yaml", suite)
+        project.run("run", "-q", "--cache")
+        project.run("bless")
+        evals[0]["prompt"], said["text"] = "another", "no"
+        project.write("evals.yaml", suite)
+        for calls in (8, 7):  # of the second run only its own trial is in the cache
+            asked.clear()
+            project.run("run", "-q", "--cache", "--against", "main", code=1)
+            assert len(asked) == calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "moment",
+    [
+        *("conversation.finished:3", "run.closed", "conversation.finished:8", "conversation.finished:14"),
+        *("told.queued:9", "results.before_rename:2", "results.written:2", "summary.written:2", "run.closed:2"),
+    ],
+)
+def test_confirming_survives_the_death_of_its_process(project: Project, moment: str) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN, "c4": {"passes": [3]}})
+    (project.folder / "calls.log").unlink()
+    project.run("runs", "prune", "--keep", "0", "--yes")
+    killed = run_process(project.folder, "run", "--against", "main", "--workers", "2", REJOINDER_KILL_AT=moment)
+    assert killed.code == KILLED
+    ended = run_process(project.folder, "resume", only_run(project.folder).name, "--format", "json")
+    assert ended.code == 1
+    trials = Counter((one["id"], one.get("confirming", False)) for one in ended.document["results"])
+    assert trials["c3", True] == 7 and trials["c4", True] == 2 and sum(trials.values()) == 6 + 9
+    calls = calls_of(project.folder)
+    assert sum(calls.values()) <= 15 + 2  # at most what was under way is asked twice
+    assert project.run("verify", only_run(project.folder).name).startswith("intact")
+
+
+@pytest.mark.slow
+def test_parts_confirm_and_the_merged_run_decides(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN, "c4": {"passes": [3]}})
+    folders = []
+    for part in ("1/2", "2/2"):
+        code = project.invoke("run", "--shard", part, "--against", "main", "--format", "json")
+        folders.append(json.loads(code.stdout)["run"]["folder"])
+        assert code.exit_code in (0, 1)
+        assert "no-new-failures" not in code.stderr  # a part decides nothing
+    project.run("merge", "-q", *folders, code=1)
+    found = rule_of(project.run_json("gate", "--against", "main", code=1))
+    assert found["reason"].startswith("1 new failure: c3 (0 of 8 now, 1 of 1 before); 1 passed when asked again: c4")
+
+
+def test_from_python(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN})
+    report = rejoinder.run("evals.yaml", selection=Selection(confirm=Confirm(against="main", times=4)))
+    assert [one.trials for one in report.summary.confirmed] == [4]
+    assert len(report.results) == 6 and len(report.confirming) == 4
+    assert rejoinder.gate(report, against="main").verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("counts", "trials", "least", "most"),
+    [
+        ([(2, 2)] * 30, [(1, 8)] * 30, 0.0005, 0.02),  # nothing ever changed: little, and not nothing
+        ([(2, 2)] * 10, [(1, 8)] * 10, 0.0005, 0.02),
+        ([(1, 2)] * 100, [(1, 8)] * 100, 0.15, 0.25),  # 100 times a half to the ninth power: 0.18
+        ([(7, 10)] * 200, [(1, 8)] * 200, 0.005, 0.02),  # 200 * 0.7 * 0.3^8 = 0.0092
+        ([(7, 10)] * 200, [(1, 4)] * 200, 0.5, 0.8),  # four trials are too few for 200 such cases
+        ([(0, 2)] * 10 + [(2, 2)] * 10, [(1, 8)] * 20, 0.0, 0.1),
+    ],
+)
+def test_how_often_an_unchanged_suite_fails_by_chance(
+    counts: list[tuple[int, int]], trials: list[tuple[int, int]], least: float, most: float
+) -> None:
+    assert least <= new_failure_chance(counts, trials) <= most
