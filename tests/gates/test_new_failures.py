@@ -28,6 +28,9 @@ def reply(request):
     if request.trial in case.get("errors", []):
         raise OSError("no line")
     return "yes" if request.trial in case.get("passes", []) or not case else "no"
+
+def other(request):
+    return "no" if f"other {request.case_id}" in json.loads(Path("plan.json").read_text()) else "yes"
 """
 BROKEN: Raw = {"passes": []}
 
@@ -194,10 +197,9 @@ def test_targets_are_judged_apart(project: Project) -> None:
     suite = json.loads((project.folder / "evals.yaml").read_text())
     suite["targets"] += [{**suite["targets"][0], "name": "other", "call": "bot:other"}]
     project.write("evals.yaml", suite)
-    project.write("bot.py", f"{BOT}\n\nother = reply\n")
     project.run("run", "-q", "--target", "bot,other")
     project.run("bless")
-    project.write("bot.py", f"{BOT}\n\ndef other(request):\n    return 'no' if request.case_id == 'c1' else 'yes'\n")
+    project.write("plan.json", json.dumps({"other c1": BROKEN}))
     result = project.invoke("run", "--against", "main", "--target", "bot,other")
     assert result.exit_code == 1
     assert "1 new failure: c1 on other (0 of 8 now, 1 of 1 before)" in result.stdout
