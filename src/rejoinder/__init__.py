@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rejoinder.client import ServerUnreachable as ServerUnreachable
     from rejoinder.engine.effects import Fork as Fork
     from rejoinder.engine.options import Answers as Answers
+    from rejoinder.engine.options import Confirm as Confirm
     from rejoinder.engine.options import Limits as Limits
     from rejoinder.engine.options import Pace as Pace
     from rejoinder.engine.options import Rounds as Rounds
@@ -60,7 +61,7 @@ _NAMES = {
     "rejoinder.checks.plugins": "check",
     "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
     "rejoinder.engine.effects": "Fork",
-    "rejoinder.engine.options": "Answers Limits Pace Rounds RunOptions Selection Trust",
+    "rejoinder.engine.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.engine.run_report": "RunReport",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting": "format_case format_judge_prompts to_toon",

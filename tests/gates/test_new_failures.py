@@ -324,8 +324,8 @@ def test_from_python(project: Project) -> None:
 @pytest.mark.parametrize(
     ("counts", "trials", "least", "most"),
     [
-        ([(2, 2)] * 30, [(1, 8)] * 30, 0.0005, 0.02),  # nothing ever changed: little, and not nothing
-        ([(2, 2)] * 10, [(1, 8)] * 10, 0.0005, 0.02),
+        ([(2, 2)] * 30, [(1, 8)] * 30, 0.0001, 0.02),  # nothing ever changed: little, and not nothing
+        ([(2, 2)] * 10, [(1, 8)] * 10, 0.0001, 0.02),
         ([(1, 2)] * 100, [(1, 8)] * 100, 0.15, 0.25),  # 100 times a half to the ninth power: 0.18
         ([(7, 10)] * 200, [(1, 8)] * 200, 0.005, 0.02),  # 200 * 0.7 * 0.3^8 = 0.0092
         ([(7, 10)] * 200, [(1, 4)] * 200, 0.5, 0.8),  # four trials are too few for 200 such cases

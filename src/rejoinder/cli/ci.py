@@ -49,11 +49,11 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
 def _compare(report: RunReport, name: str, root: Path) -> github.Against:
     from rejoinder.gates.changes import count_changes
     from rejoinder.gates.rules import COMPARING, read_rule
-    from rejoinder.gates.verbs import find_baseline, gate_report, verdicts_of
+    from rejoinder.gates.verbs import confirmations_of, find_baseline, gate_report, verdicts_of
 
     before = find_baseline(root, name)
     gate = gate_report(report, [read_rule(rule) for rule in COMPARING], before)
-    return github.Against(name, count_changes(before, verdicts_of(report)), gate)
+    return github.Against(name, count_changes(before, verdicts_of(report), confirmations_of(report)), gate)
 
 
 def _write_for_github(report: RunReport, against: github.Against | None, root: Path) -> bool:

@@ -30,6 +30,9 @@ class Confirmations(Struct, frozen=True):
     cases: Mapping[CaseName, ConfirmedCase] = {}
 
 
+NOT_CONFIRMED = Confirmations()
+
+
 def find_new_failures(
     now: Iterable[CaseTrials], earlier: Mapping[CaseName, CaseTrials], further: Confirmations
 ) -> list[NewFailure]:
@@ -132,5 +135,7 @@ def chance_of_new_failure(
     trials = [(a, b) for a, b in trials if b >= LEAST_NOW and a + b >= LEAST_TOGETHER]
     if not trials:
         return None
-    counts = ((a.passed + b.passed, len(a.trials) + len(b.trials) - a.errors - b.errors) for a, b in pairs)
+    broken = {one.case for one in find_new_failures(now, earlier, further) if one.kind == "new"}
+    steady = ((a, b) for a, b in pairs if b.key not in broken)  # what has changed is not flaky
+    counts = ((a.passed + b.passed, len(a.trials) + len(b.trials) - a.errors - b.errors) for a, b in steady)
     return new_failure_chance(counts, trials)

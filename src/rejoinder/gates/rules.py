@@ -18,7 +18,13 @@ from msgspec import Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, matched_to
 from rejoinder.gates.looks import look_at
-from rejoinder.gates.new_failures import Confirmations, chance_of_new_failure, find_new_failures, new_failures_rule
+from rejoinder.gates.new_failures import (
+    NOT_CONFIRMED,
+    Confirmations,
+    chance_of_new_failure,
+    find_new_failures,
+    new_failures_rule,
+)
 from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
 from rejoinder.spelling import did_you_mean, list_words
 from rejoinder.stats import (
@@ -45,7 +51,6 @@ COMPARING = (NO_REGRESSION, NO_NEW_FAILURES)
 """The rules that compare with a baseline. They apply where none is named."""
 LOOK_LEVEL = 0.05
 """How often repeats that end when they tell call an unchanged suite worse."""
-NOT_CONFIRMED = Confirmations()
 MOST_NAMED, LONGEST_NAME = 3, 60
 """Cases that are named where only one run has them, and the characters of a name."""
 Cases: TypeAlias = Sequence[CaseTrials]

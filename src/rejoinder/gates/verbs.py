@@ -104,7 +104,7 @@ def _put_to(report: RunReport, rules: Sequence[Rule], against: Baseline | None) 
     verdicts, rest = verdicts_of(report), _rest(report)
     if rest is not None:
         return undecided(rules, rest)
-    found = decide(rules, verdicts, against, _rounds_against(report), _confirmations(report))
+    found = decide(rules, verdicts, against, _rounds_against(report), confirmations_of(report))
     if against is not None and against.run == report.run.id:
         return replaced_regressions(found, rules, "it is compared with itself: the baseline was made from this run")
     if against is not None and report.run.chosen is not None and _had_only_failed(verdicts, against):
@@ -186,7 +186,7 @@ def _rounds_against(report: RunReport) -> str | None:
     return None if rounds is None else rounds.run
 
 
-def _confirmations(report: RunReport) -> Confirmations:
+def confirmations_of(report: RunReport) -> Confirmations:
     """What new failures came to when they were asked again."""
     confirm = _grown(report, "confirm", Confirm)
     cases = {one.case: one for one in report.summary.confirmed}

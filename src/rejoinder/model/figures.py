@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from rejoinder.model.results import CaseName
+
 Interval = tuple[float, float]
 MARGIN = 0.1
 """A difference of two rates that counts as none, unless it is said."""
@@ -382,6 +384,10 @@ class NewFailure(Struct, frozen=True, kw_only=True):
     """Further trials that passed."""
     errors: int
     kind: NewFailureKind
+
+    @property
+    def case(self) -> CaseName:
+        return CaseName(self.file, self.id, self.target, self.variant or "")
 
 
 RuleVerdict = Literal["pass", "fail", "cannot-tell"]

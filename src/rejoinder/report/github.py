@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rejoinder.model import CaseChanges
 from rejoinder.model.figures import GateResult, RuleResult
-from rejoinder.report.gate import word_of
+from rejoinder.report.gate import alarm_words, word_of
 from rejoinder.report.inert import visible
 from rejoinder.report.markdown import SUMMARY_LIMIT, code, write_within
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
@@ -122,9 +122,13 @@ def _against(found: Against | None) -> str:
     rules = "".join(_rule(rule) for rule in found.gate.rules[:MOST_RULES])
     return (
         f"**{compared(found.changes)}** against {code(found.name)}; gate: **{word_of(found.gate.verdict)}**\n\n"
-        f"{rules}\nCases are counted one by one, and one that ended otherwise proves nothing by itself. "
-        "The gate decides by all of them.\n\n"
+        f"{rules}\n{_alarms(found.gate)}A case that changed once may be chance. `no-regression` looks at all cases"
+        " together, `no-new-failures` at each case and its further trials.\n\n"
     )
+
+
+def _alarms(found: GateResult) -> str:
+    return f"{alarm_words(found)} " if found.false_alarms else ""
 
 
 def _rule(rule: RuleResult) -> str:

@@ -8,6 +8,9 @@ from math import exp, expm1, fsum, lgamma, log1p
 REGRESSION_LEVEL = 0.025
 """How often `no-regression` fails for runs that differ by chance alone: a two-sided test at 5 %, its worse side."""
 
+UNSEEN = 0.1
+"""Disagreements between trials that are taken to have been missed."""
+
 
 def new_failure_chance(counts: Iterable[tuple[int, int]], trials: Sequence[tuple[int, int]]) -> float:
     """The chance that some case of an unchanged suite passes all its trials in one run and none in the next.
@@ -16,12 +19,12 @@ def new_failure_chance(counts: Iterable[tuple[int, int]], trials: Sequence[tuple
     each case that can be called a new failure, its trials in the first run and in the second, further ones included.
 
     Pass rates of cases are taken to follow a beta distribution with the mean and the spread that the counts show, by
-    the method of moments: how often two trials of one case disagree gives E[p(1-p)]. Half a disagreement, in one case
-    more, is added, so that a suite in which nothing ever changed is not called perfectly stable."""
+    the method of moments: how often two trials of one case disagree gives E[p(1-p)]. A tenth of a disagreement, in one
+    case more, is added, so that a suite in which nothing ever changed is not called perfectly stable."""
     known = [(passed / of, 2 * passed * (of - passed) / (of * (of - 1))) for passed, of in counts if of > 1]
     number = len(known) + 1
     mean = (fsum(rate for rate, _ in known) + 0.5) / number
-    within = (fsum(flips for _, flips in known) + 0.5) / number / 2
+    within = (fsum(flips for _, flips in known) + UNSEEN) / number / 2
     spread = mean * (1 - mean) - within
     if spread <= 1e-9:  # all cases are equally flaky
         chances = (mean**before * (1 - mean) ** after for before, after in trials)
