@@ -134,6 +134,25 @@ def replace_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
         raise
 
 
+@contextmanager
+def write_whole(path: Path) -> Generator[BinaryIO]:
+    """A stream for the new content of a file that the user names: it takes its place whole or not at all. A link leads
+    to its file. What is no plain file, such as a pipe, is written as it comes, and so is a file in a folder that takes
+    no new ones. Raises OSError."""
+    place = path.resolve()
+    is_plain = place.is_file() or not path.exists()
+    if not is_plain or path.absolute().parts[1:2] in (("dev",), ("proc",)) or not os.access(place.parent, os.W_OK):
+        with path.open("wb") as stream:
+            yield stream
+        return
+    with replace_file(place, durable=False) as stream:
+        if place.exists():
+            place.open("ab").close()  # one that is protected is not replaced
+            if hasattr(os, "fchmod"):
+                os.fchmod(stream.fileno(), stat.S_IMODE(place.stat().st_mode))
+        yield stream
+
+
 def open_draft(path: Path) -> tuple[Path, BinaryIO]:
     """A new file beside `path`, for reading and writing."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}{_DRAFT}")

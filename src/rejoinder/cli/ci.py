@@ -14,6 +14,7 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.report import github
+from rejoinder.run_files import write_whole
 
 _FILE = click.Path(path_type=Path)
 
@@ -36,7 +37,8 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
     found = None if against is None else _compare(report, against, recorded.root)
     try:
         if comment is not None:
-            comment.write_text(github.sticky_text(report, name, found), encoding="utf-8", newline="\n")
+            with write_whole(comment) as stream:
+                stream.write(github.sticky_text(report, name, found).encode())
         is_told = _write_for_github(report, found, recorded.root)
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be written: {reason_of(error)}") from None

@@ -11,6 +11,7 @@ from rejoinder.engine.plan import plan, survey_plan
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
+from rejoinder.run_files import write_whole
 
 
 def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None:
@@ -27,6 +28,7 @@ def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None
                 text = "\n".join(blocks) if prepared.target.mode == "lm" else prepared.prompt.question
                 used[name] = used.get(name, 0) + 1
                 number = f"-{used[name]}" if used[name] > 1 else ""  # other suites have cases of the same name
-                (folder / f"{name}{number}.txt").write_text(f"{mask.hide_text(text)}\n", encoding="utf-8")
+                with write_whole(folder / f"{name}{number}.txt") as stream:
+                    stream.write(f"{mask.hide_text(text)}\n".encode())
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {reason_of(error)}") from None

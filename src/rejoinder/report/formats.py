@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.report.runs import PartOfRun, Run, every_result
+from rejoinder.run_files import write_whole
 
 
 def write_json(run: Run, **further: Any) -> Iterator[str]:
@@ -155,9 +156,8 @@ def write_results(run: Run, path: Path, form: str | None = None) -> None:
     found = find_format(path, form)
     path.parent.mkdir(parents=True, exist_ok=True)
     archive = found.archive
-    if archive is not None and any(_has(path, suffix) for suffix in archive.suffixes):
-        with path.open("wb") as stream:
+    with write_whole(path) as stream:
+        if archive is not None and any(_has(path, suffix) for suffix in archive.suffixes):
             archive.write(run, stream)
-        return
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(found.write(run))
+        else:
+            stream.writelines(line.encode() for line in found.write(run))

@@ -39,6 +39,7 @@ from rejoinder.report.page.records import conversation_of, to_bytes
 from rejoinder.report.page.rows import OUTCOMES, Head, Index, Row, RowOutcome, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
 from rejoinder.report.runs import Prompts, Run, prompts_of
+from rejoinder.run_files import write_whole
 
 BLOCK = 64
 """Conversations that are packed together; the browser unpacks a block to show one of them."""
@@ -335,5 +336,5 @@ def write_to(path: Path, pieces: Iterable[str]) -> int:
     waiting = iter(pieces)
     first = next(waiting, "")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as stream:
+    with write_whole(path) as stream:
         return sum(stream.write(piece.encode()) for piece in chain((first,), waiting))
