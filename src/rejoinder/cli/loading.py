@@ -86,8 +86,10 @@ def _as_suite(project: Project, targets: Targets) -> Suite:
 
 def _warn_of_openrouter(names: tuple[str, ...], suites: list[Suite]) -> None:
     """Targets of the command stand in no file, so no problem of a file can speak of them."""
-    known = {name for suite in suites for name in suite.targets}
+    known = {name: target for suite in suites for name, target in suite.targets.items()}
     for name in names:
-        for fault in check_target(name, {}) if name not in known else ():
+        # One that is asked at OpenRouter though the command does not say so stands in no file.
+        routed = name in known and known[name].file is None
+        for fault in check_target(name, {}, routed=routed) if name not in known or routed else ():
             if fault.code == "model-of-openrouter":
                 echo(f"warning: {fault.message}", err=True)

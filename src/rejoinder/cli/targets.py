@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.report.words import Commands, seconds
 from rejoinder.spelling import did_you_mean, list_words
-from rejoinder.suite import find_files, resolve
+from rejoinder.suite import find_files, resolve, route_to_openrouter
 
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe
@@ -145,12 +145,19 @@ def _load(files: list[Path], targets_file: Path | None) -> list[Suite]:
 
 
 def _find(name: str, project: Suite) -> Target:
-    target = resolve(name, project.targets)
+    routed = None if name in project.targets else route_to_openrouter(name, _environment(project))
+    target = routed or resolve(name, project.targets)
     if target is None:
         hint = f"The targets are {', '.join(project.targets)}." if project.targets else ""
         hint += " Targets of a suite elsewhere are found with --suite FILE."
         raise UsageError(f"there is no target `{name}`{did_you_mean(name, project.targets)}", hint.strip())
     return target
+
+
+def _environment(project: Suite) -> Mapping[str, str]:
+    from rejoinder.suite import open_project
+
+    return open_project(Path(project.path).parent).environment
 
 
 def _described(target: Target, left_out: Collection[str] = ()) -> dict[str, Any]:

@@ -149,6 +149,20 @@ PROVIDERS = {
 PROVIDER_NAMES = {written: name for name, info in PROVIDERS.items() for written in (name, *info.also)}
 """Every name of a provider, and the one we call it by."""
 
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+}
+"""The environment variables that can hold a vendor's key, the one that wins first."""
+
 READY_NAMES = {"gemini": "gemini-cli"}
 """Targets that no file needs to define and whose name is not their provider's: `gemini/MODEL` is Google's API."""
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
-from rejoinder.model.providers import row_of
+from rejoinder.model.providers import KEY_VARIABLES, row_of
 from rejoinder.project import CERTIFICATE_SETTING as SETTING
 from rejoinder.project import certificate_files, find_certificate
 from rejoinder.project import explain_missing_certificate as explain_missing
@@ -46,39 +46,41 @@ class Vendor(Struct, frozen=True, kw_only=True):
 _CHAT_VENDORS = {
     "openai": Vendor(
         address="https://api.openai.com/v1",
-        keys=("OPENAI_API_KEY",),
+        keys=KEY_VARIABLES["openai"],
         addresses=("OPENAI_BASE_URL",),
         limit_field="max_completion_tokens",
         organizations=("OPENAI_ORG_ID",),
     ),
     "openrouter": Vendor(
-        address="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",), addresses=("OPENROUTER_BASE_URL",)
+        address="https://openrouter.ai/api/v1", keys=KEY_VARIABLES["openrouter"], addresses=("OPENROUTER_BASE_URL",)
     ),
-    "groq": Vendor(address="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",), addresses=("GROQ_BASE_URL",)),
+    "groq": Vendor(address="https://api.groq.com/openai/v1", keys=KEY_VARIABLES["groq"], addresses=("GROQ_BASE_URL",)),
     "mistral": Vendor(
-        address="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",), addresses=("MISTRAL_BASE_URL",), empty=EMPTY
+        address="https://api.mistral.ai/v1", keys=KEY_VARIABLES["mistral"], addresses=("MISTRAL_BASE_URL",), empty=EMPTY
     ),
     "deepseek": Vendor(
-        address="https://api.deepseek.com/v1", keys=("DEEPSEEK_API_KEY",), addresses=("DEEPSEEK_BASE_URL",)
+        address="https://api.deepseek.com/v1", keys=KEY_VARIABLES["deepseek"], addresses=("DEEPSEEK_BASE_URL",)
     ),
-    "xai": Vendor(address="https://api.x.ai/v1", keys=("XAI_API_KEY",), addresses=("XAI_BASE_URL",)),
+    "xai": Vendor(address="https://api.x.ai/v1", keys=KEY_VARIABLES["xai"], addresses=("XAI_BASE_URL",)),
     "together": Vendor(
-        address="https://api.together.xyz/v1", keys=("TOGETHER_API_KEY",), addresses=("TOGETHER_BASE_URL",)
+        address="https://api.together.xyz/v1", keys=KEY_VARIABLES["together"], addresses=("TOGETHER_BASE_URL",)
     ),
     # Servers on one's own machine: they need no key.
     "ollama": Vendor(address="http://127.0.0.1:11434/v1", addresses=("OLLAMA_BASE_URL",), host_variable="OLLAMA_HOST"),
     "vllm": Vendor(address="http://127.0.0.1:8000/v1", addresses=("VLLM_BASE_URL",)),
     "lmstudio": Vendor(address="http://127.0.0.1:1234/v1", addresses=("LMSTUDIO_BASE_URL",)),
 }
-_ANTHROPIC = Vendor(address="https://api.anthropic.com", keys=("ANTHROPIC_API_KEY",), addresses=("ANTHROPIC_BASE_URL",))
+_ANTHROPIC = Vendor(
+    address="https://api.anthropic.com", keys=KEY_VARIABLES["anthropic"], addresses=("ANTHROPIC_BASE_URL",)
+)
 _GEMINI = Vendor(
     address="https://generativelanguage.googleapis.com",
-    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
+    keys=KEY_VARIABLES["gemini"],
     addresses=("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
 )
 _AZURE = Vendor(
     address="",
-    keys=("AZURE_OPENAI_API_KEY",),
+    keys=KEY_VARIABLES["azure"],
     addresses=("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME"),
 )
 _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")

@@ -12,7 +12,7 @@ from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.schema import schema_for
 from rejoinder.suite.services import loses_conversation
 from rejoinder.suite.source import CasePlace, Place, Source
-from rejoinder.suite.target_names import check_target
+from rejoinder.suite.target_names import check_target, route_to_openrouter
 from rejoinder.suite.targets import (
     TargetEntry,
     Targets,

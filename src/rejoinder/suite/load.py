@@ -20,7 +20,7 @@ from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
 from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
-from rejoinder.suite.target_names import NamedTargets
+from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
 from rejoinder.suite.targets import Targets, read_targets
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables
 from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
@@ -107,7 +107,14 @@ class _SuiteReader:
             return Loaded(None, _in_order(self.problems, self.source.file), self.source)
         self.texts.scope = self._scope()
         targets = self._targets()
-        named = NamedTargets(targets.names(), targets.complete, faulty=targets.unusable, choosable=targets.choosable())
+        environment, asks = self.project.environment, self.options.asks
+        named = NamedTargets(
+            targets.names(),
+            targets.complete,
+            faulty=targets.unusable,
+            choosable=targets.choosable(),
+            route=lambda name: route_to_openrouter(name, environment, asks=asks),
+        )
         choice = _TargetChoice(self.texts, self.project, named, self.options)
         variants = self._variants()
         contexts = self._contexts(choice, [variant for variant, _ in variants])
@@ -118,7 +125,9 @@ class _SuiteReader:
         walkers = [Walker(self.data, self.checked.touched, context) for context in contexts]
         collector = CaseCollector(walkers, suite, review)
         cases = collector.collect()
-        suite = structs.replace(suite, cases=cases, files={**targets.texts, **self.files.digests})
+        suite = structs.replace(
+            suite, cases=cases, targets={**suite.targets, **named.routed}, files={**targets.texts, **self.files.digests}
+        )
         if not self.options.only_format:
             collector.check_targets(targets, (str(self.path.parent), str(self.project.root)))
         self.problems += collector.problems
@@ -382,6 +391,8 @@ class _TargetChoice:
     def candidates(self) -> tuple[str, ...]:
         """The targets of cases that name none; () when nothing is named anywhere."""
         if self.options.targets:
+            for name in self.options.targets:
+                self.targets.take(name)
             return self.options.targets
         chosen = self._of_suite("execution.target", "target", "metadata.model")
         if not chosen and (of_project := self._of_project("target")) is not None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 
 from msgspec import Struct, structs
 
 from rejoinder.errors import severity_of
 from rejoinder.model import Problem, Target
-from rejoinder.model.providers import PROVIDER_NAMES
+from rejoinder.model.providers import KEY_VARIABLES, PROVIDER_NAMES
 from rejoinder.price_table import is_openrouter_id, vendor_of
 from rejoinder.spelling import nearest
 from rejoinder.suite.source import CasePlace, Place, Source
 from rejoinder.suite.targets import is_known_provider, needed_besides_model, resolve
+
+OPENROUTER = "openrouter"
 
 
 class NamedTargets(Struct, frozen=True):
@@ -27,12 +29,24 @@ class NamedTargets(Struct, frozen=True):
     choosable: list[str] = []
     """Targets that can answer without being named."""
 
+    routed: dict[str, Target] = {}
+    """Models that are asked at OpenRouter, by the names that the suite has for them."""
+    route: Callable[[str], Target | None] = lambda _name: None
+    """The target at OpenRouter for the name of a model that only OpenRouter lists."""
+
     def check(self, name: str, source: Source | CasePlace, at: str) -> list[Problem]:
         """What is wrong with a name; its place is kept."""
         self.places.setdefault(name, (source, at))
         if name in self.faulty:
             return []
-        return [fault.problem(source, at) for fault in check_target(name, self.known, complete=self.complete)]
+        self.take(name)
+        faults = check_target(name, self.known, complete=self.complete, routed=name in self.routed)
+        return [fault.problem(source, at) for fault in faults]
+
+    def take(self, name: str) -> None:
+        """Route a model to OpenRouter if it is only there."""
+        if name not in self.known and (target := self.route(name)) is not None:
+            self.routed[name] = target
 
 
 class TargetFault(Struct, frozen=True):
@@ -54,8 +68,27 @@ class TargetFault(Struct, frozen=True):
         return structs.replace(problem, suggestion=line.replace(self.name, self.instead, 1))
 
 
-def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = True) -> list[TargetFault]:
-    """What is wrong with a target's name. `complete` is False where not all targets could be read."""
+def route_to_openrouter(name: str, environment: Mapping[str, str], *, asks: bool = True) -> Target | None:
+    """The target at OpenRouter for a model that OpenRouter lists and its vendor does not, if OpenRouter's key is set
+    and the vendor's is not. Where nothing is asked, no key has to be there."""
+    target = resolve(name, {})
+    if target is None or "model" not in target.settings or target.provider == OPENROUTER:
+        return None
+    is_known = is_known_provider(target.provider)
+    if any(environment.get(variable) for variable in KEY_VARIABLES.get(target.provider, ())):
+        return None
+    if asks and not any(environment.get(variable) for variable in KEY_VARIABLES[OPENROUTER]):
+        return None
+    if not is_openrouter_id(target.provider, target.settings["model"], is_known=is_known):
+        return None
+    return Target(name=name, provider=OPENROUTER, settings={"model": name})
+
+
+def check_target(
+    name: str, targets: Mapping[str, Target], *, complete: bool = True, routed: bool = False
+) -> list[TargetFault]:
+    """What is wrong with a target's name. `complete` is False where not all targets could be read; `routed` is True
+    where OpenRouter is asked for it."""
     target = resolve(name, targets)
     if target is None:
         return [_unknown_target(name, targets)] if complete else []
@@ -66,6 +99,10 @@ def check_target(name: str, targets: Mapping[str, Target], *, complete: bool = T
         instead = f"openrouter/{name}"
         what = f"`{target.provider}` lists no such model" if is_known else f"there is no provider `{target.provider}`"
         message = f"`{name}` is OpenRouter's name of a model, and {what}; write `{instead}`"
+        if routed:
+            message = (
+                f"`{name}` is asked at OpenRouter, because {what} and only OpenRouter's key is set; write `{instead}`"
+            )
         return [TargetFault("model-of-openrouter", message, name, instead)]
     return [] if is_known else [_unknown_provider(name, target.provider)]
 
