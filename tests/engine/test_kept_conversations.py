@@ -16,11 +16,13 @@ from hypothesis import strategies as some
 from rejoinder.engine import kept
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Request
+from rejoinder.testing import FakeServer
 from tests.kit import (
     KILLED,
     Process,
     Project,
     Raw,
+    behind,
     bounded,
     case,
     essence,
@@ -28,7 +30,6 @@ from tests.kit import (
     journal_of,
     only_run,
     refusal,
-    run_folders,
     scripted,
     spec,
     statuses,
@@ -242,15 +243,83 @@ def test_recordings_of_a_conversation_that_began_anew(lab: Lab) -> None:
     assert len(lab.bot.turns) == heard
 
 
-def test_a_fork_in_the_middle_is_refused_and_costs_nothing(lab: Lab) -> None:
+def test_a_fork_in_the_middle_says_the_turns_before_again_in_a_new_session(lab: Lab) -> None:
     lab.held = None
     document = lab.project.run_json("run", "evals.yaml")
-    heard, runs = len(lab.bot.turns), run_folders(lab.folder)
-    words = refusal(lab.project, "fork", "--case", "long", "--turn", "2", "--prompt", "What?")
-    assert "target `bot` keeps the conversation itself, so a fork cannot begin in its middle" in words
-    assert (len(lab.bot.turns), run_folders(lab.folder)) == (heard, runs)
+    before = {name: list(words) for name, words in lab.bot.sessions.items()}
+    command = ("fork", document["run"]["id"], "--case", "long", "--turn", "2", "--prompt", "What?")
+    [result] = lab.project.run_json(*command)["results"]
+    assert [turn["prompt"] for turn in result["turns"]] == ["Hello", "What?", "Bye"]
+    assert [turn["response"] for turn in result["turns"]] == ["1: Hello", "2: What?", "3: Bye"]
+    assert result["fork"] == {"run": document["run"]["id"], "turns": 1, "said_again": True}
+    assert {name: lab.bot.sessions[name] for name in before} == before, "the old session is left alone"
+    [new] = [words for name, words in lab.bot.sessions.items() if name not in before]
+    assert new == ["Hello", "What?", "Bye"]
+    told = "target `bot` keeps the conversation itself: turn 1 is said again in a new session, and paid again"
+    assert told in " ".join(lab.project.invoke(*command).output.split())
     forked = lab.project.run_json("fork", document["run"]["id"], "--case", "long", "--prompt", "Good day")
     assert [turn["prompt"] for turn in forked["results"][0]["turns"]] == ["Good day", "And then?", "Bye"]
+
+
+FOLLOWED: Raw = {"evals": [case("asked", {"match": "2: *"}, follow("Again?", {"match": "3: *"}))]}
+
+
+def test_a_fork_says_follow_ups_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path, "service", **FOLLOWED)
+    lab.held = None
+    with lab.bot:
+        lab.project.run("run", "evals.yaml", code=1)
+        [result] = lab.project.run_json("fork", "--case", "asked", "--turn", "2", "--prompt", "Sure?", code=1)[
+            "results"
+        ]
+    assert [turn["response"] for turn in result["turns"]] == ["1: Question asked", "2: Sure?"]
+
+
+def test_a_fork_whose_bot_replies_otherwise_says_that_it_ended_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path, "service", **FOLLOWED)
+    lab.held = None
+    with lab.bot:
+        lab.project.run("run", "evals.yaml", code=1)
+        lab.bot.say = "2: right this time"
+        result = lab.project.invoke("fork", "--case", "asked", "--turn", "2", "--prompt", "Sure?")
+    assert "the conversation ended in turn 1, before the fork at turn 2" in " ".join(result.output.split())
+
+
+def test_a_fork_asks_judges_again_about_replies_in_other_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    verdict = '{"score": %d, "hits": [], "misses": [], "reasoning": "so"}'
+    judged = {"llm_judge": {"criteria": "Is it new?"}}
+    turns = [{"prompt": text, "checks": [judged]} for text in ("One", "Two")]
+    with FakeServer(lambda request: verdict % ("fresh" in request.raw.decode())) as judge:
+        plan = {"id": "long", "turns": turns, "on_turn_failure": "continue"}
+        lab = Lab(tmp_path, "service", further=[behind(judge, "judge")], judge_target="judge", evals=[plan])
+        lab.held = None
+        with lab.bot:
+            lab.project.run("run", "evals.yaml", code=1)
+            asked = len(judge.requests)
+            lab.project.run_json("fork", "--case", "long", "--turn", "2", code=1)
+            assert len(judge.requests) == asked + 1, "equal words keep their verdict"
+            lab.bot.say = "a fresh reply"
+            other = lab.project.run_json("fork", "last", "--case", "long", "--turn", "2", code=0)
+            assert len(judge.requests) == asked + 3
+    assert [turn["passed"] for turn in other["results"][0]["turns"]] == [True, True]
+
+
+def test_a_target_that_keeps_conversations_cannot_continue_that_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path, "service", further=[scripted("script", "1: a", "2: b", "3: c")])
+    lab.held = None
+    with lab.bot:
+        lab.project.run("run", "evals.yaml", "-m", "script")
+        words = refusal(lab.project, "fork", "--case", "long", "--turn", "2", "--target", "bot")
+        assert "target `bot` keeps the conversation itself, so it cannot continue that of target `script`" in words
+        assert lab.bot.turns == []
 
 
 def test_a_conversation_that_is_ours_keeps_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

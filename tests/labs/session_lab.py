@@ -38,6 +38,8 @@ class Bot:
         self.sessions: dict[str, list[str]] = {}
         """The prompts of each session, in order."""
         self.closed: list[str] = []
+        self.say = ""
+        """What it says instead of the usual."""
         self.released = threading.Event()
         """Ends what a script waits for."""
         self._script = script
@@ -82,7 +84,7 @@ class Bot:
                 del self.sessions[session]
         if isinstance(scripted, int):
             return scripted, {"error": "as the script says"}
-        return 200, scripted or {"reply": f"{len(said)}: {said[-1]}", "session": session}
+        return 200, scripted or {"reply": self.say or f"{len(said)}: {said[-1]}", "session": session}
 
     def _begin(self, name: str) -> str:
         self.sessions[name] = []

@@ -73,12 +73,18 @@ def _options(values: Values) -> RunOptions:
 def command(run: str | None, options: RunOptions, fail_under: Rule | None, trust: bool, output: Output) -> None:
     """Go on with one conversation of a recorded run (the latest when RUN is not given) from a turn on, in another way.
 
-    The turns before it are taken over, and not asked again. RUN is any name of a run that `show` takes. Exit codes are
-    those of `run`.
+    The turns before it are taken over, and not asked again. A target that keeps the conversation itself (a service with
+    sessions, an agent) is told them again in a new session, which is paid again. RUN is any name of a run that `show`
+    takes. Exit codes are those of `run`.
     """
     recorded = open_recorded(run, trust=trust)
     output.check(recorded)
     report, taken = fork_run(recorded, options, live_display())
     if taken is not None:
         echo(f"the earlier turns come from target `{taken}`, which run {recorded.folder.id} asked", err=True)
+    fork = options.answers.fork
+    for result in report.results:
+        if fork is not None and len(result.turns) < fork.turn and result.status in ("passed", "failed"):
+            words = f"the conversation ended in turn {len(result.turns)}, before the fork at turn {fork.turn}"
+            echo(f"warning: {result.id} on {result.target}: {words}", err=True)
     exit_with(report, output, fail_under)

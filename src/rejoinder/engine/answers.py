@@ -14,7 +14,7 @@ from msgspec import structs
 
 from rejoinder.checks import Post
 from rejoinder.engine.calls import AnyWork, Call, Source, Tape
-from rejoinder.engine.effects import Stop
+from rejoinder.engine.effects import Fork, Stop
 from rejoinder.engine.journal import Journal, Told
 from rejoinder.engine.plan import Place, place_of
 from rejoinder.errors import RejoinderError
@@ -130,13 +130,16 @@ class EndIfMissing:
 
 class ForkPrefix:
     """The answers of another run's conversation before a turn, by position: from that turn on it takes another
-    course, and keys no longer match."""
+    course, and keys no longer match.
+
+    A target that keeps the conversation itself is asked what it was asked before, in a new session. Its replies are new
+    ones, so recorded verdicts count only for equal words."""
 
     asks = False
 
-    def __init__(self, tape: Tape, turn: int) -> None:
-        self._turn = turn
-        self._tape = [(call, told) for call, told in tape.calls if told is not None and call.request.turn < turn]
+    def __init__(self, tape: Tape, fork: Fork) -> None:
+        self._turn, self._said_again = fork.turn, frozenset(fork.said_again)
+        self._tape = [(call, told) for call, told in tape.calls if told is not None and call.request.turn < fork.turn]
         self._left: dict[int, list[tuple[Call, Told]]] = {}
         """What is left for each conversation: several trials and targets may take the same course up to the turn."""
 
@@ -149,6 +152,11 @@ class ForkPrefix:
         left = self._left.setdefault(call.job.number, list(self._tape))
         place = call.kind, call.request.turn
         near = [taped for taped in left if (taped[0].kind, taped[0].request.turn) == place]
+        if call.job.prepared.target.name in self._said_again and call.kind != "user":
+            if call.kind == "candidate":
+                return _refuse_other_words(call, near)
+            # What a check's own code finds may lie in a workspace, which is a new one.
+            near = [taped for taped in near if call.work is None and _likeness(taped[0], call)[0]]
         if not near:
             return None
         if call.kind == "tool":  # which answers what it was asked, and nothing like it
@@ -159,6 +167,23 @@ class ForkPrefix:
         nearest = max(near, key=lambda taped: _likeness(taped[0], call))
         left.remove(nearest)
         return nearest[1]
+
+
+def _refuse_other_words(call: Call, recorded: list[tuple[Call, Told]]) -> Told | None:
+    """None if the user says to the target what was recorded, so that it is asked."""
+    said = [_last_words(taped) for taped, _ in recorded]
+    if not said or _last_words(call) in said:
+        return None
+    turn = call.request.turn
+    message = (
+        f"the conversation took another course in turn {turn}, before the fork: the target replied differently when it"
+        " was asked again, and other words than the recorded ones would follow"
+    )
+    return Told(call.key, failure=Failure("fork", message))
+
+
+def _last_words(call: Call) -> str:
+    return next((message.content for message in reversed(call.request.messages) if message.role == "user"), "")
 
 
 def _likeness(call: Call, other: Call) -> tuple[bool, bool]:

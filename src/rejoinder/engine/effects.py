@@ -50,6 +50,8 @@ class Fork(Struct, frozen=True, kw_only=True):
     """The trial of that run that is taken up."""
     folder: str = ""
     """Where that run lies."""
+    said_again: tuple[str, ...] = ()
+    """Targets that keep the conversation themselves: what the user said before the turn is said to them again."""
 
 
 class Opening(Struct, frozen=True):

@@ -74,6 +74,7 @@ def start(suites: list[Suite], options: RunOptions, observer: Observer | None, o
         try:
             setup = Setup(suites, options)
             opened.callback(setup.close)
+            options = options.changed(fork=setup.options.answers.fork)
             sources = RunSources(setup, origin.runs, origin.prefix)
             opened.callback(sources.close)
             refuse_closed(setup, sources.told)

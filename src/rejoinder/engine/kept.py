@@ -7,13 +7,14 @@ Only agents whose workspace and session were set aside before the turn go on fro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.engine.calls import Call
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.plan import Job, file_of, place_of
 from rejoinder.engine.targets import OpenTarget
 from rejoinder.errors import RejoinderError
@@ -35,6 +36,15 @@ def conversation_id(run: str, call: Call, made: int = 0) -> str:
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def said_again_words(fork: Fork | None) -> Iterator[str]:
+    """What a fork sends once more, for people who pay for it."""
+    if fork is None:
+        return
+    for name in fork.said_again:
+        turns = "turn 1 is" if fork.turn == 2 else f"turns 1 to {fork.turn - 1} are"
+        yield f"target `{name}` keeps the conversation itself: {turns} said again in a new session, and paid again"
 
 
 class _Open(Struct):

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.engine.crash_points import reached
+from rejoinder.engine.effects import Fork
 from rejoinder.engine.plan import Job
 from rejoinder.engine.secrets import Mask
 from rejoinder.errors import decoding_reason, reason_of
@@ -93,7 +94,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         suite_file=prepared.suite_file if prepared.suite_file != case.file else "",
         line=case.line,
         variant=prepared.variant or None,
-        fork=None if fork is None else ForkedFrom(fork.run, fork.turn - 1),
+        fork=None if fork is None else _forked_from(fork, prepared.target),
         control=None if outcome.control is None else _turn_result(outcome.control, prepared.target, None),
         needed=case.needed,
         quarantine=case.quarantine,
@@ -198,9 +199,14 @@ def _turn_results(turns: tuple[Turn, ...], target: Target, include_messages: boo
     return tuple(results)
 
 
+def _forked_from(fork: Fork, target: Target) -> ForkedFrom:
+    return ForkedFrom(fork.run, fork.turn - 1, target.name in fork.said_again)
+
+
 def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnResult:
     reply = turn.reply or _NO_REPLY
-    has_cost = reply is _NO_REPLY or reply.cost is not None or row_of(target.provider).local
+    row = row_of(target.provider)
+    has_cost = reply is _NO_REPLY or reply.cost is not None or row.local
     return TurnResult(
         turn=turn.turn,
         depth=turn.depth,
@@ -210,7 +216,8 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         checks=tuple(map(_check_result, turn.verdicts)),
         usage=_usage_result([reply.usage]),
         cost=reply.cost,
-        duration_s=reply.latency_s,
+        duration_s=reply.latency_s or 0.0,
+        timed=not row.at_once and reply.model is None and reply is not _NO_REPLY,
         cost_breakdown=reply.price,
         unpriced=None if has_cost else _model_name(target, reply),
         model=reply.model or None,

@@ -134,7 +134,7 @@ def fork_run(
         variants=selection.variants or before.selection.variants,
         targets_file=selection.targets_file or before.selection.targets_file,
         system_prompt=before.selection.system_prompt,
-        fork=structs.replace(fork, run=folder.id, folder=str(folder.path)),
+        fork=structs.replace(fork, run=folder.id, folder=str(folder.path), of=fork.of or taken or ""),
     )
     origin = Origin(root=recorded.root, sealed=not recorded.uses_copy, prefix=tape)
     report = start(suites_called(suites, fork.suite), options, observer, origin)

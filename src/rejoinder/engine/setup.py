@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.open_tools import open_tools
 from rejoinder.engine.options import RunOptions, settled
@@ -54,7 +56,7 @@ class Setup:
         set is no error yet."""
         if self.options.answers.asks_candidates:
             called = [self.targets.open(suite, target) for suite, target in self.survey.targets]
-            self._refuse_to_fork_kept()
+            self.options = self._fork_of_kept()
         else:
             called = [opened for suite, target in self.survey.targets if (opened := self._try_to_open(suite, target))]
             besides = {
@@ -70,22 +72,31 @@ class Setup:
             in_usd = self.options.limits.budget_usd is not None
             refuse_unbounded(called, self.survey.embedders, in_usd=in_usd)
 
-    def _refuse_to_fork_kept(self) -> None:
-        """What was said before a fork is in no session of a target that keeps conversations itself."""
+    def _fork_of_kept(self) -> RunOptions:
+        """The options of a fork with the targets that are told again what was said: a new session of a target that
+        keeps conversations itself knows nothing of it."""
         fork = self.options.answers.fork
-        for pair in pairs(self.suites, self.options.selection) if fork is not None and fork.turn > 1 else ():
-            opened = self.targets.find(pair.suite, pair.target)
-            if opened is not None and opened.keeper is not None:
-                raise UsageError(
-                    f"target `{pair.target.name}` keeps the conversation itself, so a fork cannot begin in its middle",
-                    "Fork it at turn 1, or go on with another target: --target NAME.",
-                )
+        if fork is None or fork.turn == 1:
+            return self.options
+        said_again: dict[str, None] = {}
+        for pair in pairs(self.suites, self.options.selection):
             for tool in filter(is_conversations_own, tools_of(pair)):
                 raise UsageError(
                     f"MCP server `{tool.name}` keeps what was done in the conversation, so a fork cannot begin in its"
                     " middle",
                     "Fork it at turn 1, or let all conversations share the server: `scope: run`.",
                 )
+            opened = self.targets.find(pair.suite, pair.target)
+            if opened is None or opened.keeper is None:
+                continue
+            if fork.of and fork.of != pair.target.name:
+                raise UsageError(
+                    f"target `{pair.target.name}` keeps the conversation itself, so it cannot continue that of target"
+                    f" `{fork.of}`",
+                    "Fork at turn 1, or continue with a target that is sent the whole conversation: --target NAME.",
+                )
+            said_again[pair.target.name] = None
+        return self.options.changed(fork=structs.replace(fork, said_again=tuple(said_again)))
 
     def _try_to_open(self, suite: Suite, target: Target) -> OpenTarget | None:
         try:

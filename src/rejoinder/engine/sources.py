@@ -100,7 +100,7 @@ class RunSources:
         self._shelf = self._open_shelf()
         """Where cassettes are written, or played from."""
         self._cassettes = _open_cassettes(setup, self._shelf, self._models)
-        self._prefix = ForkPrefix(prefix, answers.fork.turn) if prefix is not None and answers.fork else None
+        self._prefix = ForkPrefix(prefix, answers.fork) if prefix is not None and answers.fork else None
         self._replay_targets = _find_replay_targets(setup)
         self._cache = _open_cache(setup) if answers.cache and setup.opens_targets else None
 

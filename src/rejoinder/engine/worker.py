@@ -19,7 +19,7 @@ from rejoinder.engine.executor import Executor, LocalExecutor
 from rejoinder.engine.folder import OWN_CODE, RunFolder
 from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal import History, Journal, JournalError
-from rejoinder.engine.kept import Kept
+from rejoinder.engine.kept import Kept, said_again_words
 from rejoinder.engine.live import Live
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job, default_workers, plan
@@ -120,6 +120,8 @@ class Worker:
         self.setup.targets.exchange.workspaces = Workspaces(
             self._folder.id, self.setup.options.selection.keep_workspaces, self._folder.workspaces
         )
+        for words in said_again_words(self.setup.options.answers.fork):
+            self.setup.targets.exchange.tell(words)
         if self._cap:
             self.setup.targets.exchange.tell(self._cap)
         live = Live(

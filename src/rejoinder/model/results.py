@@ -324,6 +324,8 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The same in `results.jsonl`; reading replaces it by `messages`."""
     cached: bool = False
     """True where the reply comes from the cache: usage and cost are those of an earlier run."""
+    timed: bool = False
+    """True if the time says something although the reply names no model: a service, a command or a function gave it."""
     asked_by: AskedBy | None = None
     started_at: str | None = None
     retries: Count = 0
@@ -346,6 +348,11 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an agent has changed in its workspace since the beginning."""
     continued: bool = False
     """Did the agent go on with its session here after the run had been killed?"""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its duration was measured and says something. A recording without times has 0."""
+        return (self.model is not None or self.timed) and self.duration_s > 0
 
 
 class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -386,11 +393,13 @@ class ErrorResult(Struct, frozen=True, omit_defaults=True):
     status: int | None = None
 
 
-class ForkedFrom(Struct, frozen=True):
+class ForkedFrom(Struct, frozen=True, omit_defaults=True):
     """The run that a fork was made from, and how many of its turns were taken over."""
 
     run: str
     turns: Count
+    said_again: bool = False
+    """True if the target keeps the conversation itself: these turns were said, and paid, again in a new session."""
 
 
 class CaseName(NamedTuple):
@@ -551,8 +560,9 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def reply_times(self) -> tuple[float, ...]:
-        """The seconds that each reply of a model took. How fast a script answers says nothing about it."""
-        return tuple([turn.duration_s for turn in self.turns if turn.response is not None and turn.model is not None])
+        """The seconds that each reply took, of a model, a service, a command or a function. How fast a script answers
+        says nothing, and what was not measured has no time."""
+        return tuple([turn.duration_s for turn in self.turns if turn.response is not None and turn.is_timed])
 
     @property
     def total_cost(self) -> float | None:

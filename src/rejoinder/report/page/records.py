@@ -243,7 +243,8 @@ def _notes(result: Result, row: Row) -> Iterator[str]:
     if row.aside is not None:
         yield f"It decides nothing: {row.aside}."
     if result.fork is not None:
-        yield f"Forked from run {result.fork.run}, of which {count(result.fork.turns, 'turn')} were taken over."
+        how = "said again in a new session" if result.fork.said_again else "taken over"
+        yield f"Forked from run {result.fork.run}, of which {count(result.fork.turns, 'turn')} were {how}."
     if result.cut_off:
         yield f"It {cut_off_words(result)}."
     if (left := not_sent(result)) is not None:
