@@ -64,7 +64,7 @@ def test_the_gate_of_several_rules_in_words(project: Project) -> None:
         "PASS        rate>=40%                  pass          40% (25 to 58), 12 of 30 passed",
         "CANNOT TELL tag:refund:no-regression   cannot tell   too few: 1 case of the tag in both runs, 20 would do",
         "PASS        cost<=0.15                 pass          $0",
-        "CANNOT TELL latency_p95<=4s            cannot tell   no reply of a model",
+        "CANNOT TELL latency_p95<=4s            cannot tell   the time of no reply is known",
         "By chance, an unchanged suite like this one fails no-regression in about 2.5% and tag:refund:no-regression in"
         " about 2.5% of runs.",
         "",

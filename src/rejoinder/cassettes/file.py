@@ -162,8 +162,9 @@ def _timed(call: Recording) -> Recording:
     """Times in full milliseconds, and none of what answers at once; what the provider called it is of no use now."""
     if call.reply is None:
         return call
-    milliseconds = ceil(call.reply.latency_s * 1000) if call.reply.latency_s >= AT_ONCE_S else 0
-    latency_s = milliseconds / 1000 or _NO_TIME
+    measured = call.reply.latency_s
+    milliseconds = ceil(measured * 1000) if measured is not None and measured >= AT_ONCE_S else 0
+    latency_s = None if measured is None else milliseconds / 1000 or _NO_TIME
     return structs.replace(call, reply=structs.replace(call.reply, latency_s=latency_s, request_id=None))
 
 

@@ -84,7 +84,7 @@ class Tries:
         waited = time.perf_counter() - self._began - self._calling_s
         return structs.replace(
             reply,
-            latency_s=reply.latency_s or round(seconds, 6),
+            latency_s=None if reply.latency_s is None else reply.latency_s or round(seconds, 6),
             started_at=self.started_at,
             retries=self.made - 1,
             waited_s=round(waited, 3),

@@ -224,7 +224,7 @@ def whole_turn(
         usage=sum((one.usage for one in replies[1:]), first.usage),
         cost=None if None in costs else sum(filter(None, costs)),
         price=sum(prices[1:], prices[0]) if len(prices) == len(replies) else None,
-        latency_s=sum(one.latency_s for one in replies) + tools_s,
+        latency_s=sum(one.latency_s or 0.0 for one in replies) + tools_s,
         tool_calls=(*made, *left),
         finish_reason="tool_rounds" if left else last.finish_reason,
         thinking="\n\n".join(one.thinking for one in replies if one.thinking) or None,

@@ -198,7 +198,7 @@ def gather_evidence(
         tool_calls=reply.tool_calls,
         usage=reply.usage,
         cost=reply.cost,
-        latency_s=reply.latency_s,
+        latency_s=reply.latency_s or 0.0,
     )
 
 

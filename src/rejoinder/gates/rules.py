@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
+from rejoinder.durations import seconds_of
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, matched_to
 from rejoinder.gates.looks import look_at
@@ -140,15 +141,6 @@ def _dollars(text: str) -> float | None:
     return _number(text.removeprefix("$"))
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
-
-
-def _seconds(text: str) -> float | None:
-    found = re.fullmatch(r"(.*?)\s*(ms|s|min)", text)
-    number = None if found is None else _number(found[1])
-    return None if found is None or number is None else number * _UNITS[found[2]]
-
-
 def _rate(cases: Cases) -> Rate:
     return rate_of(((case.passed, len(case.trials)) for case in cases), sum(case.errors for case in cases))
 
@@ -185,7 +177,7 @@ def _money(amount: float) -> str:
 def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
     times = [time for case in cases for trial in case.trials for time in trial.latency_s]
     if not times:
-        return RuleResult(rule.text, "cannot-tell", "no reply of a model")
+        return RuleResult(rule.text, "cannot-tell", "the time of no reply is known")
     found = kept_by(times, 0.95)
     reason = f"{number_words(found, 's')}, {_count(len(times), 'reply', 'replies')}"
     return RuleResult(rule.text, at_most(found, rule.bound), reason)
@@ -203,7 +195,7 @@ MEASURES: Mapping[str, Measure] = {
     "lower": Measure(">=", _share, lambda rule, cases: lower_rule(rule.text, _rate(cases), rule.bound), "lower>=85%"),
     "pass^": Measure(">=", _share, _decide_pass, "pass^3>=70%"),
     "cost": Measure("<=", _dollars, _decide_cost, "cost<=1.50", is_pooled=True),
-    "latency_p95": Measure("<=", _seconds, _decide_latency, "latency_p95<=4s"),
+    "latency_p95": Measure("<=", seconds_of, _decide_latency, "latency_p95<=4s"),
 }
 
 

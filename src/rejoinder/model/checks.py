@@ -20,6 +20,7 @@ from rejoinder.model.fields import (
     MOST_SECONDS,
     AnyWord,
     Count,
+    Duration,
     JsonText,
     Key,
     Names,
@@ -190,10 +191,10 @@ class MaxWords(Check, frozen=True, tag="max_words"):
 
 
 class Latency(Check, frozen=True, tag="latency"):
-    """The most seconds that the reply may take."""
+    """The most time that the reply may take: seconds, or a time with a unit, such as 500ms, 4s or 2min."""
 
     fault = "it took too long"
-    limit: Seconds
+    limit: Duration
 
 
 class MaxCost(Check, frozen=True, tag="cost"):

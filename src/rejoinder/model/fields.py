@@ -28,6 +28,8 @@ class Reading(Enum):
     """A command line, or the words of a command."""
     JSON = auto()
     """Any value; kept as JSON text."""
+    DURATION = auto()
+    """A number of seconds, or a time with its unit, such as `5ms`."""
     DERIVED = auto()
     """Not written in a suite."""
 
@@ -62,6 +64,12 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 PositiveCount: TypeAlias = Annotated[int, Meta(ge=1)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+Duration: TypeAlias = Annotated[
+    float,
+    Reading.DURATION,
+    Meta(gt=0),
+    Meta(extra_json_schema={"type": ["number", "string"], "pattern": r"^\s*[0-9]+(\.[0-9]*)?\s*(ms|s|min)\s*$"}),
+]
 MOST_SECONDS = "The most seconds that it may take; 60 unless given."
 
 

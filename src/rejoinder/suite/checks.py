@@ -14,6 +14,7 @@ from typing import Any, Protocol, get_args, get_origin
 import msgspec
 from msgspec import structs
 
+from rejoinder.durations import seconds_of
 from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
 from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote
 from rejoinder.model import checks as kinds
@@ -131,7 +132,7 @@ def _value_reader(field: Field) -> ValueReader:
         return read_check
     if origin is dict:
         return lambda value, at, texts: texts.tree(value, at)
-    if field.type in (int, float):
+    if field.type in (int, float) and field.reading is Reading.AS_WRITTEN:
         return lambda value, _at, _texts: field.type(value)
     read = _READINGS[field.reading]
     return _one_or_more(read) if origin is tuple and field.reading is not Reading.COMMAND else read
@@ -154,6 +155,13 @@ def _read_pattern(value: str | float, at: str, texts: Texts) -> str:
     if not text and value:
         texts.problem("empty-pattern", at, "this pattern is empty once its variables are filled in")
     return text
+
+
+def _read_duration(value: str | float, at: str, texts: Texts) -> float:
+    seconds = seconds_of(value) if isinstance(value, str) else float(value)
+    if not seconds:
+        texts.problem("out-of-range", at, f"a time is more than 0, such as `500ms`, `4s` or `2min`, not `{value}`")
+    return seconds or 1.0
 
 
 def _read_json(value: Any, at: str, texts: Texts) -> str:
@@ -440,6 +448,7 @@ _READINGS: dict[Reading, ValueReader] = {
     Reading.TARGET: lambda value, at, texts: texts.target(value, at),
     Reading.COMMAND: _read_command,
     Reading.JSON: _read_json,
+    Reading.DURATION: _read_duration,
 }
 _READERS: dict[type[Check], Reader] = {
     kinds.Match: _match,

@@ -59,6 +59,7 @@ _SWITCHES = {
     **dict.fromkeys(("no", "off", "n", "false"), "false"),
 }
 _FORMS = {
+    "latency": "must be a number of seconds, or a time such as `500ms`, `4s` or `2min`",
     "flags": "may have the letters i, m, s and x",
     "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
     **dict.fromkeys(("call", "python"), "must be `module:function`"),
@@ -419,7 +420,8 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
     if "x-code" in fault.rule:
         yield from _length(fault)
         return
-    if {"integer", "number"} & set(fault.rule.get("type", ())):  # a number, or its variable
+    takes_number = {"integer", "number"} & set(fault.rule.get("type", ()))
+    if takes_number and fault.key not in _FORMS:  # a number, or its variable
         kind = "a whole number" if "integer" in fault.rule["type"] else "a number"
         wanted = f"must be {kind}, or a `${{{{ VARIABLE }}}}` that holds one"
         yield Violation("wrong-type", fault.path, f"{fault.name} {wanted}, not {_name_value(fault.value)}")

@@ -83,13 +83,14 @@ class Turn(Struct, frozen=True, kw_only=True):
             thinking=thoughts or None,
         )
 
-    def _latency_s(self, own: list[Said]) -> float:
-        """As the recording tells it, else the time from the question to the end of the answer."""
+    def _latency_s(self, own: list[Said]) -> float | None:
+        """As the recording tells it, else the time from the question to the end of the answer; None if it tells
+        neither."""
         told = [one.latency_s for one in own if one.latency_s is not None]
         if told:
-            return sum(told)
+            return sum(told) or None
         asked, answered = _last(one.at for one in self.asked), _last(one.at for one in own)
-        return 0.0 if asked is None or answered is None else max(0.0, round(answered - asked, 6))
+        return None if asked is None or answered is None else max(0.0, round(answered - asked, 6)) or None
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
