@@ -88,11 +88,25 @@ def test_rows_show_how_far_it_is_and_are_gone_at_the_end(project: Project) -> No
     seen.read(lambda: seen.shows("in flight:") and seen.shows("first try"))
     assert seen.shows("━") and seen.shows("of 6"), seen.lines
     assert not seen.shows("%"), "no rate while it runs: quick cases end first"
-    seen.read(lambda: seen.shows("✗ case-2  turn 1  match no  < yes"))
+    seen.read(lambda: seen.shows('✗ case-2  turn 1  match "no"  < yes'))
     assert seen.read() == 1
     assert not any("in flight" in line or "━" in line for line in seen.lines), seen.lines
     assert any(line.startswith("✗ 1 failed, 5 passed of 6") for line in seen.lines)
     assert seen.lines[-1].split("   ")[0].strip() == "rejoinder run --failed"
+
+
+def test_equal_errors_tick_once_and_then_every_tenth_time(project: Project) -> None:
+    source = "import time\ndef reply(request):\n    time.sleep(0.2)\n    return {}['a missing key']\n"
+    project.write("bad.py", source)
+    target = {"name": "bot", "provider": "python", "call": "bad:reply", "workers": 2}
+    cases = [case(f"case-{number}", {"match": "x"}) for number in range(21)]
+    project.write("evals.yaml", {"targets": [target], "target": "bot", "evals": cases})
+    seen = Seen(project, "run", "evals.yaml", "-w", "2")
+    assert seen.read() == 3
+    ticks = [line for line in seen.lines if line.startswith("! case-")]
+    assert len(ticks) == 3, seen.lines
+    assert "bad.py:4" in ticks[0] and "times" not in ticks[0]
+    assert "10 times: " in ticks[1] and "20 times: " in ticks[2]
 
 
 def test_a_terminal_that_becomes_narrower_keeps_no_old_rows(project: Project) -> None:

@@ -132,3 +132,22 @@ def test_what_hides_or_turns_text_is_still_made_visible(text: str) -> None:
     shown = printable(text)
     assert "�" in shown and not {"\u202e", "\u200b", "\ufeff"} & set(shown)
     assert "\u200d" not in shown and "\u200c" not in shown
+
+
+def test_a_scripted_judge_is_not_called_uncalibrated_and_another_is(project: Project) -> None:
+    grader = {"name": "grader", "provider": "scripted", "judge": [{"score": 0.9, "reasoning": "Fine."}]}
+    suite = {"targets": [scripted("bot", "Hello!"), grader], "target": "bot", "judge_target": "grader"}
+    project.write("evals.yaml", {**suite, "evals": [case("one", {"llm_judge": "Is polite."})]})
+    assert "uncalibrated" not in project.run("run", "evals.yaml")
+    project.write("own.py", 'def judge(request):\n    return \'{"score": 1.0, "reasoning": "Fine."}\'\n')
+    suite["targets"][1] = {"name": "grader", "provider": "python", "call": "own:judge"}
+    project.write("evals.yaml", {**suite, "evals": [case("one", {"llm_judge": "Is polite."})]})
+    assert "uncalibrated judge" in project.run("run", "evals.yaml")
+
+
+def test_a_function_is_not_said_to_have_no_price_at_every_turn(project: Project) -> None:
+    project.write("own.py", "def reply(request):\n    return 'x'\n")
+    target = {"name": "bot", "provider": "python", "call": "own:reply"}
+    project.write("evals.yaml", {"targets": [target], "target": "bot", "evals": [case("one", {"contains": "y"})]})
+    project.run("run", "evals.yaml", "--report", "r.html", code=1)
+    assert "no price is known" not in (project.folder / "r.html").read_text()

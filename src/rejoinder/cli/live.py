@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import TextIO
 
 from rejoinder.cli.output import is_screen, look, size_of, wants_colour, width_of
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
+from rejoinder.engine.results import check_result
 from rejoinder.model import Outcome, Spoilt
-from rejoinder.report.course import step_words
+from rejoinder.report.course import described, step_words
 from rejoinder.report.problems import columns_of
 from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe, width_of_line
 from rejoinder.report.words import count
@@ -29,6 +30,10 @@ LEAST_LINES = 8
 """Of a terminal on which rows can be drawn."""
 PLAIN_EVERY_S = 10.0
 MOST_TICKS = 30
+LEAST_QUOTE = 5
+"""Columns below which a reply is left out."""
+EVERY = 10
+"""An error that comes again is printed this often."""
 BAR = 40
 MOST_IN_FLIGHT = 3
 LEAST_DONE, LEAST_S = 5, 5.0
@@ -66,6 +71,8 @@ class LiveDisplay(Observer):
         self._ticks: deque[Line] = deque()
         """Failures that are not printed yet."""
         self._ticked = 0
+        self._equal: Counter[str] = Counter()
+        """How often each error came."""
         self._flying: dict[int, tuple[str, float]] = {}
         """What is in flight: its number, id and start, the oldest first."""
         self._started = self._told = time.monotonic()
@@ -80,13 +87,26 @@ class LiveDisplay(Observer):
     def conversation_finished(self, job: Job, outcome: Outcome) -> None:
         self._flying.pop(job.number, None)
         self._counts.add(outcome)
-        if outcome.status in ("failed", "error") and not _is_spoilt(outcome):
+        if outcome.status in ("failed", "error") and not _is_spoilt(outcome) and self._is_news(outcome):
             self._ticked += 1
             if self._ticked <= MOST_TICKS:
                 self._ticks.append(self._tick(job, outcome))
             elif self._ticked == MOST_TICKS + 1:
                 self._ticks.append(line(("more failures follow at the end", "quiet")))
         self._tell()
+
+    def _is_news(self, outcome: Outcome) -> bool:
+        """False for an error that was printed already, but for every tenth time."""
+        if outcome.status != "error" or outcome.error is None:
+            return True
+        self._equal[outcome.error.message] += 1
+        times = self._equal[outcome.error.message]
+        return times == 1 or times % EVERY == 0
+
+    def _times(self, outcome: Outcome) -> str:
+        """How often the error came, where that is more than once."""
+        times = 0 if outcome.error is None else self._equal[outcome.error.message]
+        return f"{times:,} times: " if times > 1 else ""
 
     def conversation_left(self, job: Job) -> None:
         self._flying.pop(job.number, None)
@@ -136,7 +156,7 @@ class LiveDisplay(Observer):
         """`FAIL shipping-1 turn 2: icontains shipping: I am sorry, ...`"""
         where, why, reply = _why(outcome)
         word = "ERROR" if outcome.status == "error" else "FAIL"
-        text = ": ".join(filter(None, (why, reply)))
+        text = self._times(outcome) + ": ".join(filter(None, (why, reply)))
         return line(cut(f"{word} {_name(job)} {where}: {text}", PARAGRAPH, "..."))
 
     def _left(self, now: float) -> str:
@@ -163,7 +183,8 @@ def _why(outcome: Outcome) -> tuple[str, str, str]:
     turn = turns[-1] if turns else None
     verdicts = (*(turn.verdicts if turn is not None and not turn.passed else ()), *outcome.conversation_checks)
     failed = next((one for one in verdicts if one.state != "passed"), None)
-    why = outcome.error.message if outcome.error is not None else "" if failed is None else failed.check
+    check = "" if failed is None else described(check_result(failed))
+    why = outcome.error.message if outcome.error is not None else check
     where = f"turn {turn.turn if turn is not None else 1}"
     if bad is not None:
         where += f", {safe(step_words(bad.step, len(outcome.steps), bad.name))}"
@@ -290,8 +311,9 @@ class LiveScreen(LiveDisplay):
         shown = cut(where, max(8, width_of(self._stream) // 3))
         start = (mark, Piece(f" {_name(job)}  "), Piece(f"{shown}  ", "quiet"))
         room = max(10, width_of(self._stream) - 1 - width_of_line(start))
-        shown = cut(why, max(10, room // 2))
-        behind = cut(f"  < {reply}" if reply else "", max(4, room - columns_of(shown)))
+        shown = cut(self._times(outcome) + why, max(10, room // 2 if reply else room))
+        left = room - columns_of(shown)
+        behind = cut(f"  < {reply}", left) if reply and left > LEAST_QUOTE else ""
         return (*start, Piece(shown, "reason"), Piece(behind, "quiet"))
 
 

@@ -99,7 +99,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         needed=case.needed,
         quarantine=case.quarantine,
         steps=outcome.steps,
-        conversation_checks=tuple(map(_check_result, outcome.conversation_checks)),
+        conversation_checks=tuple(map(check_result, outcome.conversation_checks)),
         user=None if outcome.user is None or case.user is None else _user_result(outcome.user, case.user, prepared),
         condition=case.condition,
         cut_off=tuple(map(_cut_off_result, outcome.cut_off)),
@@ -213,7 +213,7 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         prompt=turn.prompt,
         response=turn.response,
         passed=turn.passed,
-        checks=tuple(map(_check_result, turn.verdicts)),
+        checks=tuple(map(check_result, turn.verdicts)),
         usage=_usage_result([reply.usage]),
         cost=reply.cost,
         duration_s=reply.latency_s or 0.0,
@@ -268,7 +268,7 @@ def _model_name(target: Target, reply: Reply) -> str:
     return f"{target.provider}/{model}" if model else target.name
 
 
-def _check_result(verdict: Verdict) -> CheckResult:
+def check_result(verdict: Verdict) -> CheckResult:
     explains = verdict.judged or bool(verdict.hits or verdict.misses)
     return CheckResult(
         check=verdict.check,
@@ -277,7 +277,7 @@ def _check_result(verdict: Verdict) -> CheckResult:
         reason=verdict.reason,
         name=verdict.name,
         error=verdict.state == "error",
-        children=tuple(map(_check_result, verdict.children)),
+        children=tuple(map(check_result, verdict.children)),
         diagnostics=verdict.diagnostics,
         threshold=verdict.threshold,
         judge=verdict.judge or None,

@@ -460,6 +460,11 @@ class JudgeSummary(Struct, frozen=True, kw_only=True):
     passport: PassportBrief | None = None
     corrected: Corrected | None = None
 
+    @property
+    def is_untested(self) -> bool:
+        """Whether its verdicts count and were never compared with labels. One that is scripted is no judge to test."""
+        return self.passport is None and bool(self.judged) and not self.model.startswith("scripted/")
+
 
 class CostOfParts(Struct, frozen=True):
     """Input and output of every call that has a price."""

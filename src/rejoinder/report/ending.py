@@ -356,7 +356,7 @@ def _warned(run: Run) -> Iterator[str]:
     receipt, summary = run.run, run.summary
     judged: dict[str, tuple[int, int]] = {}
     for judge in summary.judges:
-        if judge.passport is None and judge.judged:
+        if judge.is_untested:
             passed, of = judged.get(judge.model or judge.target, (0, 0))
             judged[judge.model or judge.target] = passed + judge.passed, of + judge.judged
     for name, (passed, of) in islice(judged.items(), MOST_JUDGES):

@@ -266,7 +266,7 @@ def notes_of(run: Run) -> Iterator[str]:
         yield f"{receipt.origin.words}."
     for disabled in receipt.given_up:
         yield f"{disabled.target} was given up: {disabled.message}"
-    uncalibrated = [judge for judge in summary.judges if judge.passport is None and judge.judged]
+    uncalibrated = [judge for judge in summary.judges if judge.is_untested]
     if uncalibrated:
         judges = list(dict.fromkeys(judge.model or judge.target for judge in uncalibrated))
         were = "was" if len(judges) == 1 else "were"

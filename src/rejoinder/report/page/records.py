@@ -335,7 +335,7 @@ def _turn_notes(turn: TurnResult) -> Iterator[str]:
         yield "the model refused"
     if turn.finish_reason == "length":
         yield "cut off: it reached max_tokens"
-    if turn.unpriced is not None:
+    if turn.unpriced is not None and "/" in turn.unpriced and turn.turn == 1:  # once, and not of a function
         yield f"no price is known for {turn.unpriced}"
     if (denied := not_allowed(turn)) is not None:
         yield denied
