@@ -96,6 +96,19 @@ def test_the_length_of_a_body_is_counted_and_not_believed(tmp_path: Path):
     assert ask(of, "POST", "/api/v1/runs", headers=json, content=b" " * 1001).status_code == 413
 
 
+@pytest.mark.parametrize(("size", "status"), [(999, 404), (1000, 404), (1001, 413)])
+def test_a_body_has_as_many_bytes_as_the_bound_and_no_more(tmp_path: Path, size: int, status: int):
+    of = settings(tmp_path, limits=Limits(body_bytes=1000))
+
+    async def parts():
+        yield b" " * (size - 1)
+        yield b" "
+
+    json = {"Content-Type": "application/json"}
+    for content in (b" " * size, parts()):
+        assert ask(of, "POST", "/api/v1/none", headers=json, content=content).status_code == status
+
+
 def test_a_body_that_never_ends_is_given_up(tmp_path: Path):
     of = settings(tmp_path, limits=Limits(body_s=0.05))
 

@@ -8,11 +8,13 @@ import errno
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from rejoinder.client import RequestRefused, RunState, Server, ServerError
 from rejoinder.engine.folder import RunFolder, new_run_id, runs_folder
@@ -290,6 +292,19 @@ class TestEntries:
         assert need_of(entry, project.folder) == "ended"
         del queue
 
+    @pytest.mark.parametrize(("ended", "left"), [(3, 3), (5, 5), (7, 5), (12, 5)])
+    def test_the_last_entries_that_have_ended_are_kept(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch, ended: int, left: int
+    ):
+        monkeypatch.setattr("rejoinder.server.queue.KEPT_ENDED", 5)
+        queue = Queue(project.folder)
+        entries = [self.entry(queue, ended="cancelled") for _ in range(ended)]
+        waiting = self.entry(queue)
+        for place, entry in enumerate([*entries, waiting]):
+            queue.put(structs.replace(entry, queued_at=float(place)))
+        queue.sweep()
+        assert [entry.id for entry in queue.entries()] == [*(one.id for one in entries[ended - left :]), waiting.id]
+
     def test_the_same_id_is_queued_once(self, project: Project):
         queue = Queue(project.folder)
         entry = self.entry(queue)
@@ -334,6 +349,26 @@ class TestOneEntry:
         ended = queue.find(bad)
         assert ended is not None
         assert (ended.ended, ended.message) == ("refused", f"it cannot be run: {error}")
+
+    def test_one_whose_process_dies_is_started_three_times_and_then_given_up(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ):
+        queue, started = Queue(project.folder), list[str]()
+        run = self.put(queue)
+
+        async def start(_: Supervisor, entry: Entry, _words: tuple[str, ...]) -> asyncio.subprocess.Process:
+            started.append(entry.id)
+            words = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+            return await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE)
+
+        monkeypatch.setattr(Supervisor, "_start", start)
+        monkeypatch.setattr("rejoinder.server.supervisor.LOOK_S", 0.01)
+        work_until(queue, lambda: (entry := queue.find(run)) is not None and not entry.is_waiting)
+        entry = queue.find(run)
+        assert entry is not None
+        assert entry.ended == "refused"
+        assert "its process ended 3 times" in (entry.message or "")
+        assert started == [run] * 3
 
     def test_one_waits_for_what_the_machine_lacks(self, project: Project, monkeypatch: pytest.MonkeyPatch):
         queue = Queue(project.folder)
