@@ -80,6 +80,11 @@ COMMANDS = {
     "export": ("export", "--to", "json"),
     "verify": ("verify",),
     "runs": ("runs",),
+    "report": ("report", "--out", "page.html"),
+    "gate": ("gate", "--rule", "rate>=1%"),
+    "bless": ("bless",),
+    "ci": ("ci", "--comment", "comment.md"),
+    "tools without code": ("tools", "--no-code"),
     "cache": ("cache",),
     "completion": ("completion", "bash"),
 }
@@ -89,7 +94,7 @@ COMMANDS = {
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
 def test_no_code_of_the_project_is_run(project: Project, arguments: tuple[str, ...]) -> None:
     write_traps(project)
-    if arguments[0] in ("show", "compare", "export", "verify", "runs"):
+    if arguments[0] in ("show", "compare", "export", "verify", "runs", "report", "gate", "bless", "ci"):
         record_run(project)
     result = project.invoke(*arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit | RejoinderError)
