@@ -88,7 +88,10 @@ def test_bless_says_what_it_kept_and_what_it_replaced(project: Project) -> None:
     assert project.run("bless", "--name", "v1.0").splitlines() == [
         f"v1.0 is run {first}: 2 of 3 passed",
         "  file      .rejoinder/baselines/v1.0.json",
+        "  advice    each case was tried once, so chance is in it; make a run for it: `rejoinder run --repeat 5`",
     ]
+    run_of(project, answers(2, 1), "--repeat", "2")
+    assert "advice" not in project.run("bless", "--name", "repeated")
     second = run_of(project, answers(3))
     assert f"v1.0 is run {second} (before: {first})" in project.run("bless", second, "--name", "v1.0")
     assert project.run_json("bless", first, "--name", "v1.0") == {
@@ -99,7 +102,7 @@ def test_bless_says_what_it_kept_and_what_it_replaced(project: Project) -> None:
         "cases": 3,
         "trials": 3,
     }
-    assert baseline_names(project.folder) == ["v1.0"]
+    assert baseline_names(project.folder) == ["repeated", "v1.0"]
 
 
 @pytest.mark.parametrize("name", ["", "../main", "a/b", ".main", "a b", "x" * 65, "-x", "ma\x1bin"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rejoinder.stats import (
+    Differing,
     RuleResult,
     Trials,
     at_most,
@@ -119,7 +120,10 @@ def test_errors_that_decide_cannot_tell() -> None:
 
 
 def test_a_look_is_a_rule() -> None:
-    verdicts = [look_rule("no-regression", look(*counts)).verdict for counts in ((20, 0, 2), (3, 8, 2), (5, 4, 10))]
+    same = compare_runs([(Trials(10, 10), Trials(10, 10))] * 50)
+    looks = [look(Differing(*one, 50, 1), done, compared=same) for one, done in (((20, 0, 20), 2), ((0, 1, 1), 2))]
+    looks.append(look(Differing(5, 4, 9, 5, 1), 10, compared=same))
+    verdicts = [look_rule("no-regression", one).verdict for one in looks]
     assert verdicts == ["fail", "pass", "cannot-tell"]
 
 

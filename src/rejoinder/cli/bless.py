@@ -11,6 +11,8 @@ from rejoinder.engine.recorded import open_recorded
 from rejoinder.gates.verbs import Blessed, bless_run
 from rejoinder.report.words import count
 
+ONE_TRIAL = "each case was tried once, so chance is in it; make a run for it: `rejoinder run --repeat 5`"
+
 
 @click.command("bless")
 @click.argument("run", required=False)
@@ -22,7 +24,8 @@ def command(run: str | None, name: str, partial: bool, form: str) -> None:
 
     A baseline is a file in .rejoinder/baselines that can be committed. It has the verdict, cost and times of every
     trial, and no replies. `rejoinder gate --against NAME` compares a run with it. A damaged or unfinished run is
-    refused, and one of some cases without --partial. An earlier baseline of the same name is replaced.
+    refused, and one of some cases without --partial. An earlier baseline of the same name is replaced. The greenest of
+    several runs is a lucky one: better make one with --repeat for it.
     """
     blessed = bless_run(open_recorded(run), name, partial=partial)
     if form == "json":
@@ -52,4 +55,5 @@ def _lines(blessed: Blessed) -> list[str]:
     return [
         f"{blessed.name} is run {blessed.baseline.run}{before}: {passed:,} of {len(trials):,} passed{with_errors}",
         f"  {'file':10}{relative(blessed.path)}",
+        *([f"  {'advice':10}{ONE_TRIAL}"] if blessed.baseline.is_of_one_trial else []),
     ]

@@ -92,6 +92,11 @@ class Baseline(Struct, frozen=True):
             raise ValueError("a case is there twice")
 
     @property
+    def is_of_one_trial(self) -> bool:
+        """Was each case tried once?"""
+        return all(len(case.trials) <= 1 for case in self.cases)
+
+    @property
     def trials(self) -> Iterator[Trial]:
         return (trial for case in self.cases for trial in case.trials)
 

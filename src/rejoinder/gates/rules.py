@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from rejoinder.durations import seconds_of
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, matched_to
-from rejoinder.gates.looks import look_at
+from rejoinder.gates.looks import look_at, trials_of
 from rejoinder.gates.new_failures import (
     NOT_CONFIRMED,
     Confirmations,
@@ -32,7 +32,6 @@ from rejoinder.stats import (
     LEAST_OF_GROUP,
     REGRESSION_LEVEL,
     Pair,
-    Trials,
     at_most,
     compare_groups,
     gate,
@@ -315,7 +314,7 @@ class _Compared:
         return dict(zip(groups, found, strict=True))
 
     def _pairs(self, cases: Cases) -> list[Pair]:
-        return [(_trials(self._earlier[case.key]), _trials(case)) for case in cases if case.key in self._earlier]
+        return [(trials_of(self._earlier[case.key]), trials_of(case)) for case in cases if case.key in self._earlier]
 
     def decide(self, rule: Rule) -> RuleResult:
         found = self._new_failures(rule) if rule.measure == NO_NEW_FAILURES else self._regression(rule)
@@ -374,10 +373,6 @@ class _Compared:
         parts = [f"new: {_named(new)}"] if new else []
         parts += [f"not in this run: {_named(gone)}"] if gone else []
         return "; ".join(parts)
-
-
-def _trials(case: CaseTrials) -> Trials:
-    return Trials(case.passed, len(case.trials), case.errors)
 
 
 def _named(names: Sequence[str]) -> str:

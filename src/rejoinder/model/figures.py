@@ -357,12 +357,19 @@ class Look(Struct, frozen=True):
     rounds: int
     of: int
     statistic: float | None
-    """(lost - won) / sqrt(lost + won); None where no pair differs."""
+    """(lost - won) / sqrt(design (lost + won)); None where no pair differs."""
     bound: float | None
     """Above it is a regression; None where this round cannot tell."""
     evidence: float
-    """(4/3)^lost (2/3)^won: how much better twice as many losses as wins explain what was seen than equal ones."""
+    """(4/3)^lost (2/3)^won, the numbers by `design`: how much better twice as many losses as wins explain what was seen
+    than equal ones."""
     method: Literal["O'Brien-Fleming spending", "likelihood ratio"]
+    design: float = 1.0
+    """How many pairs of a case count as one: 1, unless cases differ more between the runs than within them."""
+    steady: bool = False
+    """No case both passed and failed within a run, so its trials are no independent ones."""
+    margin: float = MARGIN
+    """The drop that is excluded where there is no regression."""
 
 
 NewFailureKind = Literal["new", "unconfirmed", "flaky", "error"]

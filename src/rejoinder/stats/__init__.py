@@ -53,7 +53,7 @@ _NAMES = {
     "stats.rates": "mean_of rate_of sample_size spread_of",
     "stats.recovery": "Tries compare_net_recovery net_recovery",
     "stats.repeats": "aptitude case_repeats flip_rate judge_noise pass_at_k pass_hat_k",
-    "stats.sequential": "bounds_of count_pairs look spent_by",
+    "stats.sequential": "Differing bounds_of count_pairs look spent_by",
     "stats.words": (
         "comparison_words corrected_words delta_words look_words net_difference_words net_verdict_words net_words"
         " more_words noise_words number_words p_words percent point_range points power_words rate_words repeats_words"

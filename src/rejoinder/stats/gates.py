@@ -69,12 +69,19 @@ def no_regression_rule(rule: str, found: Comparison) -> RuleResult:
     """`no-regression`: fails where B is worse; passes where it is better, or where a drop beyond the margin is excluded
     (the lower end of the 90 % interval: a one-sided test at 5 %)."""
     words = comparison_words(found)
-    if found.verdict in ("worse", "better"):
-        return RuleResult(rule, "fail" if found.verdict == "worse" else "pass", words)
-    low = None if found.equivalence is None else found.equivalence[0]
-    if low is None or low <= -found.margin or found.undecided == "errors":
+    if found.verdict == "worse":
+        return RuleResult(rule, "fail", words)
+    if not excludes_drop(found):
         return RuleResult(rule, "cannot-tell", words)
-    return RuleResult(rule, "pass", words if found.verdict == "no-difference" else _excluded_words(found))
+    return RuleResult(rule, "pass", _excluded_words(found) if found.verdict == "cannot-tell" else words)
+
+
+def excludes_drop(found: Comparison) -> bool:
+    """Is B better than A, or not worse by the margin?"""
+    if found.verdict in ("worse", "better"):
+        return found.verdict == "better"
+    low = None if found.equivalence is None else found.equivalence[0]
+    return low is not None and low > -found.margin and found.undecided != "errors"
 
 
 def _excluded_words(found: Comparison) -> str:

@@ -1,8 +1,8 @@
 """Repeats that stop as soon as they tell (`--repeat auto`).
 
 Two runs of the same cases are asked in whole rounds; trial r of A is paired with trial r of B. Looking after each round
-at p < 0.05 would raise a false alarm in 13 to 17 %; the bounds below spend 5 % over all looks. The answer is about
-these cases, not about cases like them.
+at p < 0.05 would raise a false alarm in 13 to 17 %; the bounds below spend 5 % over all looks. A regression is about
+these cases, not about cases like them; that there is none is never said where `compare_runs` cannot tell.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from math import ceil, erfc, exp, log, sqrt, tau
+from operator import add
+from typing import NamedTuple
 
-from rejoinder.model.figures import Look
+from rejoinder.model.figures import Comparison, Look
 from rejoinder.stats.distributions import normal_above
+from rejoinder.stats.gates import excludes_drop
 from rejoinder.stats.intervals import Z_95
 
 ROUNDS = 10
@@ -22,27 +25,56 @@ _POINTS = 240
 _LOG_LOSS, _LOG_WIN = log(4 / 3), log(2 / 3)
 
 
-def count_pairs(pairs: Iterable[tuple[Sequence[bool], Sequence[bool]]]) -> tuple[int, int]:
+class Differing(NamedTuple):
+    """Pairs of trials that only one run passes."""
+
+    lost: int = 0
+    """Only A passes them."""
+    won: int = 0
+    squares: int = 0
+    """The sum over cases of (lost - won)^2."""
+    cases: int = 0
+    """All cases, also those without such a pair."""
+    changed: int = 0
+    """The cases that both passed and failed within one of the runs."""
+
+    @property
+    def spread(self) -> int:
+        """The variance of lost - won if nothing has changed. Where trials are independent it is lost + won. Where a
+        case has one state for a whole run (temperature 0, a cache, a bad backend for an hour), its trials go together,
+        and the squares of cases are larger: so cases count there, and not trials."""
+        return max(self.lost + self.won, self.squares)
+
+    @property
+    def design(self) -> float:
+        """How many trials of a case say as much as one that is independent: 1, unless trials go together."""
+        return self.spread / (self.lost + self.won) if self.spread else 1.0
+
+
+def count_pairs(pairs: Iterable[tuple[Sequence[bool], Sequence[bool]]]) -> Differing:
     """Losses and wins over the verdicts of each case in A and in B: trials that only A passes, or only B."""
-    lost = won = 0
+    found = Differing()
     for a, b in pairs:
-        for before, after in zip(a, b, strict=False):
-            lost += before and not after
-            won += after and not before
-    return lost, won
+        both = list(zip(a, b, strict=False))
+        lost, won = sum(one and not other for one, other in both), sum(other and not one for one, other in both)
+        changed = any(len(set(run)) > 1 for run in zip(*both, strict=True))
+        found = Differing(*map(add, found, (lost, won, (lost - won) ** 2, 1, changed)))
+    return found
 
 
-def look(lost: int, won: int, done: int, rounds: int = ROUNDS, *, in_plan: bool = True) -> Look:
-    """What can be said after `done` of `rounds` whole rounds.
+def look(found: Differing, done: int, rounds: int = ROUNDS, *, compared: Comparison, in_plan: bool = True) -> Look:
+    """What can be said after `done` of `rounds` whole rounds. `compared`: the same two runs by `compare_runs`.
 
-    A regression where (lost - won) / sqrt(lost + won) exceeds the bound of this round (`bounds_of`). No regression
-    beyond two losses for each win where the likelihood ratio of that against equal numbers falls to 1/10 (Wald's
-    sequential test). After the last round, else, it cannot be told. Where the plan was broken (unequal rounds, repeats
-    added later, stopped at will), only the likelihood ratio counts, which holds at any time (Ville): from 20 on.
+    A regression where (lost - won) / sqrt(spread) exceeds the bound of this round (`bounds_of`). No regression where a
+    drop beyond the margin is excluded twice: by the comparison, as without rounds, and by the interval of this round,
+    (lost - won + bound sqrt(spread)) by all pairs, which allows for looks after every round (Jennison and Turnbull
+    1989). After the last round, else, it cannot be told. Where the plan was broken (unequal rounds, repeats added
+    later, stopped at will), a regression needs a likelihood ratio of 20 for two losses to each win, which holds at any
+    time (Ville).
     """
-    differing = lost + won
-    statistic = (lost - won) / sqrt(differing) if differing else None
-    log_evidence = lost * _LOG_LOSS + won * _LOG_WIN
+    lost, won, design = found.lost, found.won, found.design
+    statistic = (lost - won) / sqrt(found.spread) if found.spread else None
+    log_evidence = (lost * _LOG_LOSS + won * _LOG_WIN) / design
     bound = bounds_of(rounds)[min(done, rounds) - 1] if in_plan and min(done, rounds) > 0 else None
     if in_plan:
         is_regression = bound is not None and statistic is not None and statistic > bound
@@ -50,13 +82,30 @@ def look(lost: int, won: int, done: int, rounds: int = ROUNDS, *, in_plan: bool 
         is_regression = log_evidence >= log(20)
     if is_regression:
         verdict = "regression"
-    elif log_evidence <= -log(10):
+    elif excludes_drop(compared) and (not in_plan or _is_drop_excluded(found, bound, done, compared.margin)):
         verdict = "no-regression"
     else:
         verdict = "go-on" if in_plan and done < rounds else "cannot-tell"
-    evidence = exp(min(log_evidence, 700.0))
-    method = "O'Brien-Fleming spending" if in_plan else "likelihood ratio"
-    return Look(verdict, lost, won, done, rounds, statistic, bound, evidence, method)
+    return Look(
+        verdict,
+        lost,
+        won,
+        done,
+        rounds,
+        statistic,
+        bound,
+        evidence=exp(min(log_evidence, 700.0)),
+        method="O'Brien-Fleming spending" if in_plan else "likelihood ratio",
+        design=design,
+        steady=done > 1 and not found.changed,
+        margin=compared.margin,
+    )
+
+
+def _is_drop_excluded(found: Differing, bound: float | None, done: int, margin: float) -> bool:
+    """By the interval of this round; one pair may differ where none does."""
+    pairs = found.cases * done
+    return bound is not None and found.lost - found.won + bound * sqrt(max(1, found.spread)) < margin * pairs
 
 
 def spent_by(share: float) -> float:

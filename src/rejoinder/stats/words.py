@@ -214,14 +214,28 @@ def transitions_words(found: Transitions) -> str:
 
 
 def look_words(found: Look) -> str:
-    """`regression on these cases: 14 lost, 3 won after 2 of 10 rounds`."""
+    """`regression on these cases: 14 lost, 3 won after 2 of 10 rounds`; `no drop beyond 10 points on these cases: ...`;
+    and where cases count instead of trials, why."""
     says = {
         "regression": "regression on these cases",
-        "no-regression": "no regression beyond 2:1 on these cases",
+        "no-regression": f"no drop beyond {100 * found.margin:g} points on these cases",
         "go-on": "cannot tell yet",
         "cannot-tell": "cannot tell",
     }
-    return f"{says[found.verdict]}: {found.lost:,} lost, {found.won:,} won after {found.rounds} of {found.of} rounds"
+    numbers = f"{found.lost:,} lost, {found.won:,} won after {found.rounds} of {found.of} rounds"
+    return f"{says[found.verdict]}: {numbers}{_by_case_words(found)}"
+
+
+_MUCH_MORE = 2.0
+"""Cases differ between runs so many times more than within them that it is said."""
+
+
+def _by_case_words(found: Look) -> str:
+    if not found.lost + found.won or found.rounds < 2 or found.verdict == "go-on":
+        return ""
+    if found.steady:
+        return "; no case changed within a run, so cases count and not trials"
+    return "; cases differ more between the runs than within them, so cases count" if found.design > _MUCH_MORE else ""
 
 
 def delta_words(found: Delta, unit: str = "") -> str:
