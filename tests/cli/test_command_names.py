@@ -105,6 +105,28 @@ def test_every_option_of_run_is_in_one_group() -> None:
         (["runs", "tag", "--zzzzz"], "rejoinder runs tag --help"),
         (["run", "--fork", "last", "--case", "a", "--turn", "2"], "rejoinder fork last --case a --turn 2"),
         (["run", "--case", "a", "--turn", "2", "--fork=last"], "rejoinder fork last --case a --turn 2"),
+        (["get", "runs"], "rejoinder runs"),
+        (["get", "runs", "--limit", "3"], "rejoinder runs --limit 3"),
+        (["get", "run", "last"], "rejoinder show last"),
+        (["get", "models"], "rejoinder models"),
+        (["get", "suites"], "rejoinder suites"),
+        (["get", "suite", "shop"], "rejoinder suites show shop"),
+        (["get", "vars"], "rejoinder var list"),
+        (["get", "var", "a"], "rejoinder var get a"),
+        (["get", "secrets"], "rejoinder secret list"),
+        (["get", "credits"], "rejoinder --help"),
+        (["set", "var", "a", "b"], "rejoinder var set a b"),
+        (["set", "suite", "-f", "evals.yaml"], "rejoinder suites save NAME evals.yaml"),
+        (["delete", "var", "a"], "rejoinder var rm --help"),
+        (["delete", "secret", "a"], "rejoinder secret rm --help"),
+        (["delete", "suite", "a"], "rejoinder suites rm --help"),
+        (["delete", "run", "last"], "rejoinder runs rm --help"),
+        (["stop", "run", "4f1c"], "rejoinder stop 4f1c"),
+        (["version"], "rejoinder --version"),
+        (["run", "--var", "a=b"], "rejoinder var set a b"),
+        (["run", "--var=a=b c"], "rejoinder var set a 'b c'"),
+        (["runs", "list"], "rejoinder runs"),
+        (["suites", "list"], "rejoinder suites"),
     ],
 )
 def test_words_that_are_no_command(project: Project, arguments: list[str], wanted: str) -> None:
@@ -113,6 +135,25 @@ def test_words_that_are_no_command(project: Project, arguments: list[str], wante
     error, command = result.output.splitlines()
     assert result.exit_code == 2 and error.startswith("error: there is no ")
     assert command.startswith(f"  {wanted}   ")
+
+
+def test_the_value_of_a_secret_is_not_repeated(project: Project) -> None:
+    output = project.invoke("set", "secret", "token", "abc123").output
+    assert "rejoinder secret set token " in output
+    assert "abc123" not in output
+
+
+SIMILAR = ["runs", "prun", "pruen", "prune-runs", "rmm", "rn", "mr", "clea", "cleer", "r", "runz"]
+
+
+@pytest.mark.parametrize("word", SIMILAR)
+@pytest.mark.parametrize("group", ["", "runs", "var", "secret", "suites", "cache"])
+def test_no_command_that_deletes_is_proposed_for_a_similar_word(project: Project, word: str, group: str) -> None:
+    if not group and word == "runs":
+        pytest.skip("a command")
+    output = project.invoke(*filter(None, [group, word])).output
+    commands = [line.split("   ")[0].split() for line in output.splitlines()[1:]]
+    assert not any({"rm", "prune", "clear"} & set(words) and "--help" not in words for words in commands)
 
 
 @pytest.mark.parametrize(
