@@ -151,3 +151,21 @@ def test_a_function_is_not_said_to_have_no_price_at_every_turn(project: Project)
     project.write("evals.yaml", {"targets": [target], "target": "bot", "evals": [case("one", {"contains": "y"})]})
     project.run("run", "evals.yaml", "--report", "r.html", code=1)
     assert "no price is known" not in (project.folder / "r.html").read_text()
+
+
+def test_an_unknown_provider_is_told_once_where_it_is_asked(project: Project) -> None:
+    target = {"name": "bot", "provider": "htpp", "url": "http://127.0.0.1:9/x"}
+    others = [target, scripted("other", "x")]
+    project.write("evals.yaml", {"targets": others, "target": "bot", "evals": [case()]})
+    said = refusal(project, "run", "evals.yaml")
+    assert said.count("htpp` ") + said.count("htpp`;") == 1, said
+    assert "error[unknown-provider] evals.yaml:1" in said
+    project.run("run", "evals.yaml", "-m", "other", code=0)
+
+
+def test_an_empty_body_is_said_to_be_empty(project: Project) -> None:
+    with FakeServer(Fault("empty_body")) as server:
+        project.write("evals.yaml", {"targets": [behind(server, "bot")], "target": "bot", "evals": [case()]})
+        assert "with an empty body (0 bytes of application/json), so there is no reply" in project.run(
+            "run", "evals.yaml", code=3
+        )

@@ -229,7 +229,9 @@ class ApiProvider:
 
     def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
         if not answer.body.strip():
-            message = f"{self._name} answered {answer.status} with an empty body, so there is no reply"
+            message = (
+                f"{self._name} answered {answer.status} with an empty body ({_described(answer)}), so there is no reply"
+            )
             return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
         message = f"{self._name} answered {answer.status} with {_described(answer)}, which is not a reply: {reason}"
         return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
