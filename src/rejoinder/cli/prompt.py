@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option, grouped, targets_option
+from rejoinder.cli.outgoing import SHOWN, outgoing_of, outgoing_words
 from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_data
 from rejoinder.errors import UsageError
 from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts, format_plan
@@ -80,6 +81,9 @@ def command(
 ) -> None:
     """Show exactly what would be sent for each case of FILE, without sending it. FILE may be a folder or a pattern.
 
+    For an `http` target that is its request, for a `cli` target its command. Variables of the environment stay as they
+    are written.
+
     Files that are missing or empty are named and left out; with --judge those of judges, too. Exit code 2 when the
     suite cannot be loaded.
     """
@@ -131,11 +135,12 @@ def _select(loaded: list[tuple[Suite, Unsaid]], case_ids: tuple[str, ...]) -> li
 def _show(suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Unsaid) -> list[_Shown]:
     """The case as its targets receive it: once, if all of them receive the same."""
     targets = [resolve(name, suite.targets) for name in case.targets]
-    distinct: dict[tuple[str, str, bytes], Target | None] = {}
+    distinct: dict[tuple[str, str, bytes, str], Target | None] = {}
     for target in targets or [None]:
         put = for_target(case, target)
         tools = msgspec.json.encode(target.tools if target is not None else ())
-        distinct.setdefault((put.system_prompt, target.mode if target is not None else "lm", tools), target)
+        own = target.name if target is not None and target.provider in SHOWN else ""
+        distinct.setdefault((put.system_prompt, target.mode if target is not None else "lm", tools, own), target)
     shown = [_Shown(suite, case, target, mode, reply, unsaid) for target in distinct.values()]
     for one in shown if len(shown) > 1 else ():
         one.names_target = True
@@ -159,6 +164,10 @@ class _Shown:
         self.tools = case.tools + (target.tools if target is not None else ())
         self.later = list(_later_turns(case, suite.formatting))
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
+        self.outgoing: dict[str, Any] = {}
+        """What an `http` or a `cli` target is sent."""
+        if target is not None and target.provider in SHOWN and self.mode == target.mode:
+            self.outgoing = outgoing_of(suite, case, target, self.prompt)
         self.judged_by = list(_diagnose_judging(case, unsaid)) if reply is not None else []
 
     @property
@@ -179,6 +188,7 @@ class _Shown:
             "messages": prompt.messages,
             "diagnostics": list(dict.fromkeys([*prompt.diagnostics, *self.judged_by, *of_judges])),
         }
+        record |= self.outgoing
         if self.later:
             record["later_turns"] = self.later
         if self.tools:
@@ -195,9 +205,10 @@ class _Shown:
         record = self.record()
         names = [name for name in (record.get("variant"), record.get("target")) if name]
         variant = f" ({', '.join(names)})" if names else ""
-        blocks = [
-            f"##### {record['id']}{variant}: as {'an agent' if self.mode == 'agent' else 'an LLM API'} receives it"
-        ]
+        receiver = "an agent" if self.mode == "agent" else "an LLM API"
+        if self.outgoing and self.target is not None:
+            receiver = f"target `{self.target.name}` ({self.target.provider})"
+        blocks = [f"##### {record['id']}{variant}: as {receiver} receives it"]
         if self.mode == "agent":
             parts = ["question", "guidelines"] if record["guidelines"] else ["question"]
             blocks += [f"--- {part} ---\n{record[part]}" for part in parts]
@@ -205,6 +216,7 @@ class _Shown:
             blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
         blocks += [f"--- tools ---\n{_tool_words(tool)}" for tool in record.get("tools", ())[:1]]
         blocks += [_tool_words(tool) for tool in record.get("tools", ())[1:]]
+        blocks += outgoing_words(record)
         for turn in record.get("later_turns", ()):
             start = step_words(turn["step"], turn["of"], turn["name"])
             blocks += [f"--- {start}: {message['role']} ---\n{message['content']}" for message in turn["messages"]]

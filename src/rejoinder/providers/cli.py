@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Reply, Request, Target, estimate_usage
+from rejoinder.model import Brief, Reply, Request, Target, estimate_usage
 from rejoinder.project import environment_of
 from rejoinder.providers.base import Handed, ProviderError
 from rejoinder.providers.command_template import Template, Values
@@ -110,7 +110,7 @@ class CliProvider:
         environment = environment_of(folders)
         given = given_to_command(environment, settings.mapping("env"))
         self._name = target.name
-        self._template = _read_template(settings)
+        self._template = read_template(settings)
         self._folder = folder_for(settings.text("cwd"), folders)
         self._runner = _Runner(given, may_retry=bool(settings.values.get("max_retries")))
         self._health = _Health(settings, folders, self._runner, lambda: exchange.transport(environment))
@@ -157,7 +157,7 @@ class CliProvider:
         if brief.system_prompt and "GUIDELINES" not in self._template.names:
             what = f"the case has a system prompt, and the command of target `{self._name}` has no `{{GUIDELINES}}`"
             raise ProviderError(f"{what}, by which it would get it", type="request")
-        return brief.prompt, "\n\n".join(text for text in (brief.system_prompt, brief.guidelines) if text)
+        return texts_for(brief)
 
     def _read(self, ended: Ended, values: Values, request: Request) -> str:
         """The reply: the file that the command was to write, or what it printed."""
@@ -215,7 +215,12 @@ class _Health:
             raise ProviderError(f"{self._url} answered {answer.status}")
 
 
-def _read_template(settings: Settings) -> Template:
+def texts_for(brief: Brief) -> tuple[str, str]:
+    """What `{PROMPT}` and `{GUIDELINES}` stand for."""
+    return brief.prompt, "\n\n".join(text for text in (brief.system_prompt, brief.guidelines) if text)
+
+
+def read_template(settings: Settings) -> Template:
     command = settings.values.get("command")
     files_format = settings.text("files_format") or "{path}"
     if command is None:

@@ -72,6 +72,19 @@ class Template:
             return self._for_shell(self._command, values)
         return tuple(filled for word in self._command for filled in self._filled(word, values))
 
+    def shown(self, values: Values) -> str | list[str]:
+        """The command as a person would type it: the line with its values in quotes, or the words."""
+        if not isinstance(self._command, str):
+            return list(self.words(values))
+        paths = (
+            fill(self._files_format, OF_A_FILE, lambda part, path=path: shlex.quote(_part_of(path, part)))
+            for path in values.files
+        )
+        files = " ".join(paths)
+        return fill(
+            self._command, OF_A_COMMAND, lambda name: files if name == "FILES" else shlex.quote(values.of(name))
+        )
+
     def _filled(self, word: str, values: Values) -> Iterator[str]:
         if word != "{FILES}":
             yield fill(word, OF_A_COMMAND, values.of)
