@@ -104,7 +104,7 @@ def test_what_cannot_be_told_is_an_error_only_if_it_is_to_be(project: Project) -
 def test_equal_runs_show_no_difference_beyond_the_margin(project: Project) -> None:
     run_broken(project, 0, content=suite(*range(40)))
     run_broken(project, 0)
-    assert "No difference beyond 25 points." in project.run("compare", "--strict", "--margin", "25")
+    assert "No difference beyond 11.4 points." in project.run("compare", "--strict", "--margin", "25")
 
 
 @pytest.mark.slow

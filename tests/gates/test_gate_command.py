@@ -29,7 +29,7 @@ def test_a_run_passes_fails_or_cannot_be_told_against_a_baseline(project: Projec
             {
                 "rule": "no-regression",
                 "verdict": "pass",
-                "reason": "no difference beyond 10 points: 0 points (-4.6 to +4.6 at 90%), p 1",
+                "reason": "no difference beyond 4.7 points: 0 points (-4.7 to +4.7 at 90%), mid-p 1",
             },
             {"rule": "no-new-failures", "verdict": "pass", "reason": "no new failure in 50 cases"},
         ],
@@ -60,7 +60,7 @@ def test_the_gate_of_several_rules_in_words(project: Project) -> None:
     rules = ["no-regression", "rate>=40%", "tag:refund:no-regression", "cost<=0.15", "latency_p95<=4s"]
     output = project.run("gate", "--against", "main", *(part for rule in rules for part in ("--rule", rule)), code=1)
     assert output.splitlines() == [
-        "FAIL        no-regression              fail          worse: -47 points (-66 to -28), p < 0.001",
+        "FAIL        no-regression              fail          worse: -47 points (-66 to -28), mid-p < 0.001",
         "PASS        rate>=40%                  pass          40% (25 to 58), 12 of 30 passed",
         "CANNOT TELL tag:refund:no-regression   cannot tell   too few: 1 case of the tag in both runs, 20 would do",
         "PASS        cost<=0.15                 pass          $0",

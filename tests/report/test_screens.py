@@ -437,8 +437,8 @@ def gate(form: Form, *rules: RuleResult, apart: int = 0) -> Iterable[Line]:
     return write_gate(found, form, away, commands)
 
 
-PASSED = RuleResult("no-regression", "pass", "no difference beyond 10 points: 0 points (-5.7 to +5.7 at 90%), p 1")
-FAILED = RuleResult("no-regression", "fail", "worse: -20 points (-33 to -7), p 0.0039")
+PASSED = RuleResult("no-regression", "pass", "no difference beyond 5.7 points: 0 points (-5.7 to +5.7 at 90%), mid-p 1")
+FAILED = RuleResult("no-regression", "fail", "worse: -20 points (-33 to -7), mid-p 0.0039")
 CHEAP = RuleResult("cost<=0.15", "pass", "$0.12")
 FEW = RuleResult("tag:refund:no-regression", "cannot-tell", "too few: 1 case of the tag in both runs, 20 would do")
 

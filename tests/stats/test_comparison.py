@@ -403,12 +403,12 @@ def test_null_suites_raise_alarms_in_at_most_five_percent(cases: int, trials: in
 
 
 def test_comparisons_in_words() -> None:
-    assert comparison_words(compare_runs(once(1, 8, 20))) == "worse: -35 points (-62 to -8), p 0.021"
-    assert comparison_words(compare_runs(once(8, 1, 20))) == "better: +35 points (+8 to +62), p 0.021"
+    assert comparison_words(compare_runs(once(1, 8, 20))) == "worse: -35 points (-62 to -8), mid-p 0.021"
+    assert comparison_words(compare_runs(once(8, 1, 20))) == "better: +35 points (+8 to +62), mid-p 0.021"
     assert comparison_words(compare_runs(once(0, 0, 50))) == (
-        "no difference beyond 10 points: 0 points (-4.6 to +4.6 at 90%), p 1"
+        "no difference beyond 4.7 points: 0 points (-4.7 to +4.7 at 90%), mid-p 1"
     )
     assert comparison_words(compare_runs(once(0, 2, 20))) == (
-        "cannot tell: -10 points (-28 to +10), p 0.25; about 48 more cases like these would"
+        "cannot tell: -10 points (-28 to +10), mid-p 0.25; about 48 more cases like these would"
     )
     assert comparison_words(compare_runs([])) == "cannot tell: no case is in both runs"

@@ -98,7 +98,7 @@ def test_a_pass_says_why_it_is_one() -> None:
     found = no_regression_rule("no-regression", compare_runs(once(4, 1, 60)))
     assert (found.verdict, found.reason) == (
         "pass",
-        "a drop beyond 10 points is excluded: +5 points (-2 to +12 with 90 %)",
+        "a drop beyond 10 points is excluded: +5 points (-2 to +12 at 90%)",
     )
     assert no_regression_rule("no-regression", compare_runs(once(0, 0, 50))).reason.startswith("no difference beyond")
 

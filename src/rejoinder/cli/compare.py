@@ -37,6 +37,7 @@ MOST_SHOWN = 1000
     help="Count so many points as no difference.",
 )
 @click.option("--all", "every", is_flag=True, help="Show both replies of every case that flipped.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the exact p-value beside mid-p, and the methods.")
 @click.option("--strict", is_flag=True, help="Exit with 5 where it cannot be told.")
 @trust_option
 @format_option
@@ -46,10 +47,8 @@ def command(
     by_target: bool,
     by_variant: bool,
     margin: float,
-    every: bool,
-    strict: bool,
-    trust: bool,
     form: str,
+    **flags: bool,
 ) -> None:
     """Compare runs case by case: is B better or worse than A?
 
@@ -59,6 +58,7 @@ def command(
 
     Exit code 0: not worse. 1: worse. 3: a run is damaged. 5: it cannot be told, with --strict.
     """
+    every, strict, trust = flags["every"], flags["strict"], flags["trust"]
     wanted = Wanted(margin / 100, MOST_SHOWN) if every else Wanted(margin / 100)
     if by_target and by_variant:
         raise UsageError("--targets and --variants exclude each other", "Compare them one after the other.")
@@ -74,14 +74,14 @@ def command(
     if form == "json":
         write_machine(write_comparisons_json(found))
     else:
-        _show(found, every)
+        _show(found, every, flags["verbose"])
     sys.exit(exit_code(found, strict=strict))
 
 
-def _show(found: list[RunComparison], every: bool) -> None:
+def _show(found: list[RunComparison], every: bool, exact: bool) -> None:
     form, quiet = form_for(sys.stdout), look().quiet
     for place, one in enumerate(found):
-        rows = write_verdict(one, form) if quiet else write_comparison(one, form, every=every)
+        rows = write_verdict(one, form) if quiet else write_comparison(one, form, every=every, exact=exact)
         echo_lines([*([EMPTY] if place and not quiet else []), *rows])
 
 

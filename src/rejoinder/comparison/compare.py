@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from math import fsum
 from sqlite3 import DatabaseError
 from sys import intern
+from typing import TypeVar, get_args
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from rejoinder.comparison.flips import find_flips
-from rejoinder.comparison.matching import Match, Matching
+from rejoinder.comparison.matching import Group, Match, Matching
 from rejoinder.comparison.sides import Side, Tally, read_tags, trials_of
 from rejoinder.comparison.table import NoRoom, Spent, Table, Votes
 from rejoinder.model.comparisons import (
@@ -23,17 +24,18 @@ from rejoinder.model.comparisons import (
     RunComparison,
     TargetComparison,
 )
-from rejoinder.model.figures import MARGIN, FlipRate, GroupComparison, Noise
+from rejoinder.model.figures import MARGIN, Comparison, FlipRate, Noise
+from rejoinder.model.plans import Condition
 from rejoinder.model.results import CaseName
 from rejoinder.stats.comparison import (
     LEAST_OF_GROUP,
     Pair,
     Trials,
     changes_of,
-    compare_groups,
-    compare_runs,
+    compare_all,
+    group_of,
 )
-from rejoinder.stats.deltas import delta_of
+from rejoinder.stats.deltas import delta_of, settled
 from rejoinder.stats.recovery import PairOfTries, compare_net_recovery
 from rejoinder.stats.repeats import case_repeats, flip_rate, judge_noise
 
@@ -44,23 +46,61 @@ SHOWN = 50
 def compare_sides(a: Side, b: Side, *, margin: float = MARGIN, shown: int = SHOWN) -> RunComparison:
     """`margin`: what counts as no difference. `shown`: of so many cases that broke, and that were fixed, replies are
     kept. Lists of cases are read from the disk when they are walked through. Raises NoRoom where it is full."""
+    [found] = compare_pairs([(a, b)], margin=margin, shown=shown)
+    return found
+
+
+def compare_pairs(
+    pairs: Iterable[tuple[Side, Side]], *, margin: float = MARGIN, shown: int = SHOWN
+) -> list[RunComparison]:
+    """Several comparisons that stand in one answer. Their verdicts are corrected together (Holm): of twenty equal
+    runs one would be called different else. So are their first tries, and their tags."""
     try:
-        return _Comparing(a, b, margin).found(shown)
+        every = [_Comparing(a, b) for a, b in pairs]
+        parts = {(place, name): part for place, one in enumerate(every) for name, part in one.groups.items()}
+        tags = {(place, name): tag for place, one in enumerate(every) for name, tag in one.tags.items()}
+        answer = _Answer(
+            eventual=compare_all({key: one.eventual for key, one in parts.items()}, margin),
+            first_try=compare_all({key: one.first_try for key, one in parts.items()}, margin),
+            tags=compare_all(tags, margin, LEAST_OF_GROUP),
+        )
+        return [one.found(place, answer, shown) for place, one in enumerate(every)]
     except DatabaseError as error:
         raise NoRoom(error) from None
 
 
+class _Answer(Struct, frozen=True):
+    """The comparisons of one answer, by the place of the two runs and the name of a group or tag."""
+
+    eventual: dict[tuple[int, str], Comparison]
+    first_try: dict[tuple[int, str], Comparison]
+    tags: dict[tuple[int, str], Comparison]
+
+
 class _Comparing:
-    def __init__(self, a: Side, b: Side, margin: float) -> None:
+    def __init__(self, a: Side, b: Side) -> None:
         self._sides = a, b
-        self._margin = margin
         self._table = Table()
         self._runs = [_read(self._table, place, side) for place, side in enumerate((a, b))]
         self._matching = Matching(self._table, a, b)
-        self._counts = _Counts()
+        self.counts = _Counts()
         for matches in _by_case(self._matching.matched(lambda match: match)):
-            self._counts.add(matches)
+            self.counts.add(matches)
             self._spend(matches)
+
+        self._names = _names_of(self.counts.groups)
+
+    @property
+    def groups(self) -> dict[str, _Rates]:
+        """What has a rate of its own: targets and conditions where there are several, else the whole without a name."""
+        known = {name: self.counts.groups[group] for group, name in self._names.items()}
+        return known if len(known) > 1 else {"": self.counts.whole}
+
+    @property
+    def tags(self) -> dict[str, Counter[Pair]]:
+        """By tag, and by group where there are several."""
+        known = sorted(self.counts.tags.items())
+        return {", ".join(filter(None, (tag, self._names[group]))): pairs for (tag, group), pairs in known}
 
     def _spend(self, matches: Sequence[Match]) -> None:
         spent = ((one.a.spent, one.b.spent) for one in matches)
@@ -68,12 +108,13 @@ class _Comparing:
             known = [(before, after) for before, after in pairs if before is not None and after is not None]
             if known:
                 before, after = (fsum(pair[side] for pair in known) / len(known) for side in (0, 1))
-                self._table.change("INSERT INTO spent VALUES (?, ?, ?)", kind, before, after)
+                self._table.change("INSERT INTO spent VALUES (?, ?, ?)", kind, before, settled(before, after))
 
-    def found(self, shown: int) -> RunComparison:
-        matching, counts = self._matching, self._counts
+    def found(self, place: int, answer: _Answer, shown: int) -> RunComparison:
+        matching, counts, groups = self._matching, self.counts, self._compared(place, answer)
+        by_condition = len({condition for _, condition in counts.groups}) > 1
         cost, seconds, tokens = (delta_of(Spent(self._table, kind)) for kind in range(3))
-        several = len(counts.targets) > 1
+        whole = (place, "")
         return RunComparison(
             a=self._runs[0],
             b=self._runs[1],
@@ -83,9 +124,9 @@ class _Comparing:
             renamed=matching.renamed(),
             left_out=matching.left_out(),
             edited=counts.edited,
-            first_try=compare_runs(counts.rates.first_try, self._margin),
-            eventual=compare_runs(counts.rates.eventual, self._margin),
-            net_recovery=None if several else compare_net_recovery(counts.rates.tries),
+            first_try=None if groups else answer.first_try[whole],
+            eventual=None if groups else answer.eventual[whole],
+            net_recovery=None if groups else compare_net_recovery(counts.whole.tries),
             cost=cost,
             latency_s=seconds,
             tokens=tokens,
@@ -93,8 +134,21 @@ class _Comparing:
             same_words=counts.same_words,
             flakiness=self._flakiness(),
             noise=Noises(self._noise(0), self._noise(1)),
-            by_target=self._by_target() if several else (),
-            by_tag=self._groups(counts.tags),
+            by_target=() if by_condition else groups,
+            by_condition=groups if by_condition else (),
+            by_tag=tuple(group_of(name, one) for (where, name), one in answer.tags.items() if where == place),
+        )
+
+    def _compared(self, place: int, answer: _Answer) -> tuple[TargetComparison, ...]:
+        """Each of several groups."""
+        return tuple(
+            TargetComparison(
+                *structs.astuple(group_of(name, answer.eventual[place, name], least=1)),
+                first_try=answer.first_try[place, name],
+                net_recovery=compare_net_recovery(one.tries),
+            )
+            for name, one in self.groups.items()
+            if name
         )
 
     def _flakiness(self) -> Flakiness:
@@ -105,27 +159,13 @@ class _Comparing:
 
     def _flip_rate(self, side: int) -> FlipRate:
         trials = Counter[tuple[int, int]]()
-        for pair, cases in self._counts.pairs.items():
+        for pair, cases in self.counts.pairs.items():
             trials[pair[side].passed, pair[side].trials] += cases
         return flip_rate(trials)
 
     def _noise(self, side: int) -> Noise | None:
         votes = Votes(self._table, side)
         return judge_noise(votes) if votes else None
-
-    def _by_target(self) -> tuple[TargetComparison, ...]:
-        targets = self._counts.targets
-        return tuple(
-            TargetComparison(
-                *structs.astuple(group),
-                first_try=compare_runs(targets[group.name].first_try, self._margin),
-                net_recovery=compare_net_recovery(targets[group.name].tries),
-            )
-            for group in self._groups({name: one.eventual for name, one in targets.items()}, least=1)
-        )
-
-    def _groups(self, groups: dict[str, Counter[Pair]], least: int = LEAST_OF_GROUP) -> tuple[GroupComparison, ...]:
-        return compare_groups(dict(sorted(groups.items())), self._margin, least)
 
 
 def _read(table: Table, place: int, side: Side) -> ComparedRun:
@@ -149,8 +189,9 @@ def _read(table: Table, place: int, side: Side) -> ComparedRun:
 
 
 def _by_case(matches: Iterable[Match]) -> Iterator[list[Match]]:
-    """One list for each case: replies of several targets or variants to one question are no cases of their own."""
-    return (list(group) for _, group in groupby(matches, key=lambda one: one.in_b[:2]))
+    """One list for each case: replies of several targets or variants to one question are no cases of their own, nor
+    are the conditions of a task."""
+    return (list(group) for _, group in groupby(matches, key=lambda one: one.task))
 
 
 class _Rates:
@@ -175,25 +216,37 @@ class _Counts:
         self.edited = self.same_words = 0
         self.pairs = Counter[Pair]()
         """Of each match."""
-        self.rates = _Rates()
-        self.targets: dict[str, _Rates] = {}
-        self.tags: dict[str, Counter[Pair]] = {}
+        self.whole = _Rates()
+        self.groups: dict[Group, _Rates] = {}
+        self.tags: dict[tuple[str, Group], Counter[Pair]] = {}
 
     def add(self, matches: Sequence[Match]) -> None:
         """The matches of one case."""
-        self.rates.add(matches)
-        for target, group in _grouped(matches, lambda one: (one.target,)).items():
-            self.targets.setdefault(target, _Rates()).add(group)
-        for tag, group in _grouped(matches, lambda one: read_tags(one.a.tags) | read_tags(one.b.tags)).items():
-            self.tags.setdefault(tag, Counter())[_pair(group, _eventual)] += 1
+        self.whole.add(matches)
+        for group, own in _grouped(matches, lambda one: (one.group,)).items():
+            self.groups.setdefault(group, _Rates()).add(own)
+            for tag, tagged in _grouped(own, lambda one: read_tags(one.a.tags) | read_tags(one.b.tags)).items():
+                self.tags.setdefault((tag, group), Counter())[_pair(tagged, _eventual)] += 1
         for one in matches:
             self.pairs[one.a.eventual, one.b.eventual] += 1
             self.same_words += one.a.said == one.b.said
             self.edited += bool(one.a.question and one.b.question and one.a.question != one.b.question)
 
 
-def _grouped(matches: Sequence[Match], names: Callable[[Match], Iterable[str]]) -> dict[str, list[Match]]:
-    groups: dict[str, list[Match]] = {}
+def _names_of(groups: Iterable[Group]) -> dict[Group, str]:
+    """In order, by what tells them apart; a group that is alone needs no name."""
+    known = sorted(groups, key=lambda group: (group[0], _ORDER.index(group[1])))
+    told = [len({group[place] for group in known}) > 1 for place in range(2)]
+    whole = [(target, condition or "not sharded") for target, condition in known]
+    return {group: ", ".join(compress(words, told)) for group, words in zip(known, whole, strict=True)}
+
+
+_ORDER = (*get_args(Condition), "")
+N = TypeVar("N")
+
+
+def _grouped(matches: Sequence[Match], names: Callable[[Match], Iterable[N]]) -> dict[N, list[Match]]:
+    groups: dict[N, list[Match]] = {}
     for one in matches:
         for name in names(one):
             groups.setdefault(name, []).append(one)

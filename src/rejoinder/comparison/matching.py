@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from rejoinder.comparison.sides import Side, Tally
 from rejoinder.comparison.table import NAME, TALLY, Listed, Row, Table, read_name
 from rejoinder.model.comparisons import Renamed
-from rejoinder.model.results import CaseName
+from rejoinder.model.results import CaseName, task_of
 
 _NAME, _TALLY = NAME.split(", "), TALLY.split(", ")
 
@@ -41,6 +41,10 @@ INSERT INTO matches (a, b, renamed) SELECT a, b, renamed FROM (
 """
 
 
+Group = tuple[str, str]
+"""What has a rate of its own: a target, and a condition of sharded tasks, or no condition."""
+
+
 class Match(NamedTuple):
     """A case in both runs: its names differ where it was renamed."""
 
@@ -51,9 +55,14 @@ class Match(NamedTuple):
     in_b: CaseName
 
     @property
-    def target(self) -> str:
+    def group(self) -> Group:
         """A variant of a prompt counts as another target."""
-        return ", ".join(filter(None, (self.in_b.target, self.in_b.variant)))
+        return ", ".join(filter(None, (self.in_b.target, self.in_b.variant))), self.b.condition
+
+    @property
+    def task(self) -> tuple[str, str]:
+        """The conditions of a task are one case, as replies of several targets to one question are."""
+        return self.in_b.file, task_of(self.in_b.id, self.b.condition)
 
 
 _ENDS = [1 + len(_TALLY), 1 + 2 * len(_TALLY), 1 + 2 * len(_TALLY) + len(_NAME)]

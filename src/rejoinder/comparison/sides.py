@@ -79,6 +79,8 @@ class Tally(NamedTuple):
     passing: int | None = None
     """Which result is the first that passed, and which the first that did not."""
     failing: int | None = None
+    condition: str = ""
+    """How its task was put, where it has shards."""
 
     @property
     def eventual(self) -> Trials:
@@ -124,7 +126,7 @@ def tally_of(result: Result, number: int) -> Tally:
     """What one result counts. `number`: its place among the results of its side."""
     tags = tags_in_text(result.tags) if result.tags else ""
     if result.status == "skipped":
-        return Tally(skipped=1, tags=tags)
+        return Tally(skipped=1, tags=tags, condition=result.condition or "")
     checks = tuple(check.check for check in result.turns[0].checks) if result.turns else ()
     replies = tuple(turn.response for turn in result.turns)
     timed, has_reply = result.reply_times, any(reply is not None for reply in replies)
@@ -143,6 +145,7 @@ def tally_of(result: Result, number: int) -> Tally:
         conversations=int(has_reply),
         passing=number if result.passed else None,
         failing=None if result.passed else number,
+        condition=result.condition or "",
     )
 
 

@@ -26,6 +26,7 @@ _KEEPS = {
     "tags": "CASE WHEN tags = excluded.tags THEN tags ELSE tags || excluded.tags END",
     "passing": "coalesce(passing, excluded.passing)",
     "failing": "coalesce(failing, excluded.failing)",
+    "condition": "condition",
 }
 """How a further trial changes what is kept of its case; all others are added up."""
 _REAL = ("cost", "seconds")

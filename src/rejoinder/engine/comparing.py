@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.comparison import Side, compare_sides
+from rejoinder.comparison import Side, compare_pairs
 from rejoinder.engine.changes import changes_between
 from rejoinder.engine.folder import RunFolder, latest_first, list_runs, listed_receipt
 from rejoinder.engine.recorded import RecordedRun, open_recorded
@@ -18,8 +18,8 @@ from rejoinder.engine.verify import sound_run
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt
 from rejoinder.model.cases import lone_names
-from rejoinder.model.comparisons import ComparedRun, RunComparison
-from rejoinder.model.figures import MARGIN
+from rejoinder.model.comparisons import ComparedRun, RunComparison, TargetComparison
+from rejoinder.model.figures import MARGIN, Comparison
 from rejoinder.run_files import RunDamaged
 
 
@@ -79,14 +79,19 @@ def _suites_of(receipt: Receipt | None) -> frozenset[str] | None:
 def compare_recorded(runs: Sequence[RecordedRun], wanted: Wanted = USUAL) -> list[RunComparison]:
     """Each run against the first."""
     first, *others = map(sound_run, runs)
-    return [compare_reports(first, other, wanted) for other in others]
+    return _compare([_chosen(first, other) for other in others], wanted)
 
 
 def compare_reports(a: RunReport, b: RunReport, wanted: Wanted = USUAL) -> RunComparison:
     """Where each run asked one target, and not the same, these are compared with each other; likewise variants."""
+    [found] = _compare([_chosen(a, b)], wanted)
+    return found
+
+
+def _chosen(a: RunReport, b: RunReport) -> tuple[_Chosen, _Chosen]:
     targets = lone_names(list(a.summary.by_target), list(b.summary.by_target))
     variants = lone_names(list(a.summary.by_variant) or [""], list(b.summary.by_variant) or [""])
-    return _compare(_Chosen(a, targets[0], variants[0]), _Chosen(b, targets[1], variants[1]), wanted)
+    return _Chosen(a, targets[0], variants[0]), _Chosen(b, targets[1], variants[1])
 
 
 class Part(Struct, frozen=True):
@@ -116,7 +121,7 @@ def compare_parts(report: RunReport, part: Part, wanted: Wanted = USUAL) -> list
     if len(names) < 2:
         raise UsageError(f"run {report.folder.id} {part.fault}", part.hint)
     first, *others = (_Chosen(report, **{part.field: name}) for name in names)
-    return [_compare(first, other, wanted) for other in others]
+    return _compare([(first, other) for other in others], wanted)
 
 
 class _Chosen(NamedTuple):
@@ -126,17 +131,25 @@ class _Chosen(NamedTuple):
     target: str | None = None
     variant: str | None = None
 
+    @property
+    def side(self) -> Side:
+        return Side(self.report.folder.id, self.report.counted, self.target, self.variant)
 
-def _compare(a: _Chosen, b: _Chosen, wanted: Wanted) -> RunComparison:
-    sides = [Side(one.report.folder.id, one.report.counted, one.target, one.variant) for one in (a, b)]
+
+def _compare(pairs: Sequence[tuple[_Chosen, _Chosen]], wanted: Wanted) -> list[RunComparison]:
+    """One answer, however many comparisons it has."""
     try:
-        found = compare_sides(sides[0], sides[1], margin=wanted.margin, shown=wanted.shown)
+        found = compare_pairs([(a.side, b.side) for a, b in pairs], margin=wanted.margin, shown=wanted.shown)
     except (ArithmeticError, ValueError):
         found = None
-    if found is None or not all(map(isfinite, _numbers(found))):
+    if found is None or not all(isfinite(number) for one in found for number in _numbers(one)):
         raise RunDamaged(
-            b.report.folder.path, "its numbers, or those of the run that it is compared with, are too large"
+            pairs[-1][1].report.folder.path, "its numbers, or those of the run that it is compared with, are too large"
         )
+    return [_with_receipts(one, a, b) for one, (a, b) in zip(found, pairs, strict=True)]
+
+
+def _with_receipts(found: RunComparison, a: _Chosen, b: _Chosen) -> RunComparison:
     changed = (*changes_between(*((one.report.run, one.report.folder) for one in (a, b))), *_spoilt(a, b))
     described = {"a": _described(found.a, a.report), "b": _described(found.b, b.report)}
     found = structs.replace(found, **described, changed=changed)
@@ -159,14 +172,27 @@ def _chooses(run: Receipt) -> bool:
 def _without_chosen_failures(found: RunComparison, chosen_a: bool, chosen_b: bool) -> RunComparison:
     """Cases that were run again because they failed can only become better, and some do by chance. That tells
     nothing about the runs."""
-    failed_a = found.a.passed and not found.eventual.a.passed
-    failed_b = found.b.passed and not found.eventual.b.passed
+    passed_a, passed_b = (any(getattr(one.eventual, side).passed for one in found.each) for side in "ab")
+    failed_a, failed_b = found.a.passed and not passed_a, found.b.passed and not passed_b
     if not found.matched or chosen_a == chosen_b or not (failed_a if chosen_b else failed_b):
         return found
-    first_try, eventual = (
-        structs.replace(one, verdict="cannot-tell", cases_needed=None) for one in (found.first_try, found.eventual)
+    return structs.replace(
+        found,
+        first_try=found.first_try and _untold(found.first_try),
+        eventual=found.eventual and _untold(found.eventual),
+        by_target=tuple(map(_untold_group, found.by_target)),
+        by_condition=tuple(map(_untold_group, found.by_condition)),
+        chosen="b" if chosen_b else "a",
     )
-    return structs.replace(found, first_try=first_try, eventual=eventual, chosen="b" if chosen_b else "a")
+
+
+def _untold(found: Comparison) -> Comparison:
+    return structs.replace(found, verdict="cannot-tell", cases_needed=None)
+
+
+def _untold_group(group: TargetComparison) -> TargetComparison:
+    both = {"comparison": _untold(group.comparison), "first_try": _untold(group.first_try)}
+    return structs.replace(group, verdict="cannot-tell", **both)
 
 
 def _numbers(found: RunComparison) -> Iterator[float]:

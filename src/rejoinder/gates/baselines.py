@@ -21,6 +21,7 @@ from msgspec import Meta, Struct, structs
 from rejoinder.errors import UsageError, decoding_reason, reason_of
 from rejoinder.model import Result
 from rejoinder.model.cases import lone_names, passes_together
+from rejoinder.model.plans import Condition
 from rejoinder.model.results import LARGEST, CaseName, Count
 from rejoinder.run_files import RunDamaged, make_folder, read_whole, refuse_linked_folder, replace_file
 
@@ -55,6 +56,8 @@ class CaseTrials(Struct, frozen=True, omit_defaults=True):
     trials: tuple[Trial, ...]
     needed: tuple[Count, Count] | None = None
     """(4, 5) where four of five trials have to pass; else every one."""
+    condition: Condition | None = None
+    """How its task was put, where it has shards. Baselines of earlier versions do not say."""
 
     @property
     def passes_together(self) -> bool:
@@ -132,19 +135,15 @@ def baseline_of(
             continue
         first = structs.replace(result, turns=())
         found.setdefault(result.case, (first, []))[1].append(_trial(result))
-    cases = [
-        CaseTrials(
-            *key[:3],
-            key.variant or None,
-            first.tags,
-            tuple(sorted(trials, key=lambda trial: trial.trial)),
-            first.needed,
-        )
-        for key, (first, trials) in sorted(found.items())
-    ]
+    cases = [_case(key, first, trials) for key, (first, trials) in sorted(found.items(), key=lambda one: one[0])]
     baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, tuple(cases))
     # A run folder may come from elsewhere: its numbers have to be such as a baseline can hold.
     return msgspec.json.decode(msgspec.json.encode(baseline), type=Baseline)
+
+
+def _case(key: CaseName, first: Result, trials: Iterable[Trial]) -> CaseTrials:
+    ordered = tuple(sorted(trials, key=lambda trial: trial.trial))
+    return CaseTrials(*key[:3], key.variant or None, first.tags, ordered, first.needed, first.condition)
 
 
 def _trial(result: Result) -> Trial:

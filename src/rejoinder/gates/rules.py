@@ -271,10 +271,12 @@ def _chosen(cases: Iterable[CaseTrials], tag: str | None) -> list[CaseTrials]:
 
 
 def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
-    """A variant of a prompt counts as another target."""
+    """A variant of a prompt counts as another target, and so does a condition of sharded tasks: a task is one case,
+    however it is put."""
     groups: dict[str, list[CaseTrials]] = {}
     for case in cases:
-        groups.setdefault(f"{case.target}, {case.variant}" if case.variant else case.target, []).append(case)
+        name = ", ".join(filter(None, (case.target, case.variant, case.condition)))
+        groups.setdefault(name, []).append(case)
     return groups
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -136,10 +136,21 @@ class Noises(Struct, frozen=True):
 
 
 class TargetComparison(GroupComparison, frozen=True, kw_only=True):
-    """One of several targets that both runs asked; `comparison` is of the eventual rates."""
+    """One of several targets that both runs asked, or of several conditions of sharded tasks; `comparison` is of the
+    eventual rates."""
 
     first_try: Comparison
     net_recovery: NetRecoveryDifference
+
+
+class Compared(NamedTuple):
+    """What is compared by itself: the whole run, or one of its targets or conditions."""
+
+    name: str
+    """Empty for the whole run."""
+    eventual: Comparison
+    first_try: Comparison
+    net_recovery: NetRecoveryDifference | None
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
@@ -159,10 +170,10 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     """In both runs, and never begun in one of them."""
     edited: int
     """Matched cases whose question or checks differ."""
-    first_try: Comparison
-    eventual: Comparison
+    first_try: Comparison | None
+    eventual: Comparison | None
     net_recovery: NetRecoveryDifference | None
-    """None where there are several targets: each has its own."""
+    """These three are None where there are several targets or conditions: each has its own."""
     cost: Delta
     latency_s: Delta
     """Of a reply."""
@@ -174,24 +185,38 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     noise: Noises
     by_target: tuple[TargetComparison, ...] = ()
     """Where there are several: they have no common rate, and these decide."""
+    by_condition: tuple[TargetComparison, ...] = ()
+    """The same for tasks that were put in several ways: whole, and in shards. A task is one case, however it is put."""
     by_tag: tuple[GroupComparison, ...] = ()
+
+    @property
+    def groups(self) -> tuple[TargetComparison, ...]:
+        """Targets or conditions, where there are several."""
+        return self.by_condition or self.by_target
+
+    @property
+    def each(self) -> tuple[Compared, ...]:
+        """What is compared by itself: each of the groups, or the whole."""
+        if self.eventual is not None and self.first_try is not None:
+            return (Compared("", self.eventual, self.first_try, self.net_recovery),)
+        return tuple(Compared(one.name, one.comparison, one.first_try, one.net_recovery) for one in self.groups)
 
     @property
     def verdict(self) -> ComparisonVerdict:
         """That of the eventual rate; the first try has its own. Of several targets: what some have become, if none has
         become the other; else it cannot be told in one word."""
-        if not self.by_target:
-            return self.eventual.verdict
-        verdicts = {one.verdict for one in self.by_target}
+        verdicts = {one.eventual.verdict for one in self.each}
+        if len(verdicts) == 1:
+            return self.each[0].eventual.verdict
         moved = verdicts & {"better", "worse"}
         if len(moved) == 1:
             return "better" if "better" in moved else "worse"
-        return "no-difference" if verdicts == {"no-difference"} else "cannot-tell"
+        return "cannot-tell"
 
     @property
     def is_worse(self) -> bool:
         """Has it, or one of its targets, become worse?"""
-        return self.verdict == "worse" or any(one.verdict == "worse" for one in self.by_target)
+        return any(one.eventual.verdict == "worse" for one in self.each)
 
     @property
     def broke(self) -> tuple[Flip, ...]:

@@ -147,6 +147,9 @@ class Comparison(Struct, frozen=True):
     standard_error: float | None = None
     equivalence: Interval | None = None
     """The 90 % interval that has to lie within the margin for `no-difference`; of several comparisons, a wider one."""
+    beyond: float | None = None
+    """Where there is no difference: beyond so many points. The smallest margin that `equivalence` excludes, rounded up,
+    and never above `margin`."""
     undecided: Undecided | None = None
     means: tuple[float, float] | None = None
     """Of A and of B, over cases; `difference` lies between them. Rates count trials, of which cases may have more and

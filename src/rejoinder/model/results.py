@@ -413,6 +413,11 @@ class CaseName(NamedTuple):
     variant: str
 
 
+def task_of(case: str, condition: str | None) -> str:
+    """The id of a case, without the condition that is behind it."""
+    return case.removesuffix(f"/{condition}") if condition else case
+
+
 def case_file(suite_file: str, file: str) -> str:
     """Where a case is found: its file and, for a row of a data set, that of the suite before it. Two suites may put
     other questions to the rows of one data set."""
@@ -529,7 +534,7 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     @property
     def task(self) -> str:
         """The id of its case, which the conditions of a sharded task share."""
-        return self.id if self.condition is None else self.id.removesuffix(f"/{self.condition}")
+        return task_of(self.id, self.condition)
 
     @property
     def was_answered_back(self) -> bool:

@@ -44,20 +44,26 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.report.summary import dollars
+from rejoinder.report.summary import dollars_alike
 from rejoinder.report.tables import Column, write_table
 from rejoinder.report.words import Commands, count, shortened
 from rejoinder.stats.words import (
+    change_words,
     comparison_words,
+    exact_words,
+    mid_p_words,
     net_difference_words,
     noise_words,
     number_words,
-    p_words,
+    p_number,
     percent,
     point_range,
     points,
     power_words,
+    rate_range,
     repeats_words,
+    typical_words,
+    verdict_words,
 )
 
 MOST_COLUMNS, SIDE_BY_SIDE = 160, 110
@@ -71,9 +77,11 @@ LONGEST_TARGET = 28
 """Columns of a target's name in a table."""
 
 
-def write_comparison(found: RunComparison, form: Form = PLAIN, *, every: bool = False) -> Iterator[Line]:
-    """`every`: show all flips, with the replies of those that have kept them."""
-    return _within(_screen(found, form, every), form)
+def write_comparison(
+    found: RunComparison, form: Form = PLAIN, *, every: bool = False, exact: bool = False
+) -> Iterator[Line]:
+    """`every`: show all flips, with the replies of those that have kept them. `exact`: name both p-values."""
+    return _within(_screen(found, form, every, exact), form)
 
 
 def write_verdict(found: RunComparison, form: Form) -> Iterator[Line]:
@@ -90,7 +98,7 @@ def _columns_of(form: Form) -> int | None:
     return None if form.width is None else min(form.width, MOST_COLUMNS)
 
 
-def _screen(found: RunComparison, form: Form, every: bool) -> Iterator[Line]:
+def _screen(found: RunComparison, form: Form, every: bool, exact: bool) -> Iterator[Line]:
     flips = _count_flips(found)
     yield from paragraph((*_mark(found, form), *_headline(found, flips, form)), form)
     yield EMPTY
@@ -98,7 +106,7 @@ def _screen(found: RunComparison, form: Form, every: bool) -> Iterator[Line]:
     yield EMPTY
     yield from _table(found, form)
     groups = [group for group in found.by_tag if _tells_more(group, found)]
-    for told in (_seen(found), _errors(found), _tags(groups), _noise(found)):
+    for told in (_p_values(found) if exact else (), _seen(found), _errors(found), _tags(groups), _noise(found)):
         yield from _paragraphs(told, form)
     yield EMPTY
     yield from _flips(found, flips, form, every)
@@ -153,33 +161,34 @@ def _mark(found: RunComparison, form: Form) -> Line:
 
 
 def _word(found: Comparison) -> str:
-    word = _WORDS[found.verdict]
-    return f"{word} beyond {100 * found.margin:g} points" if found.verdict == "no-difference" else word
+    return verdict_words(found).capitalize()
 
 
 def _headline(found: RunComparison, flips: _FlipCounts, form: Form) -> Line:
     role = "fail" if found.is_worse else _ROLES.get(found.verdict, "name")
     if not found.matched:
         return line(("Cannot tell", role), ". No case is in both runs.")
-    if found.by_target:
-        told = "; ".join(_target(one, form) for one in found.by_target)
-        return line((_targets_word(found), role), f": {told}. {_counted(found, flips)}.")
-    moved = _moved(found.eventual, form)
-    return line((_word(found.eventual), role), f". {_counted(found, flips)}; in the end {moved}.")
+    if found.groups:
+        told = "; ".join(_target(one, form) for one in found.groups)
+        return line((_groups_word(found), role), f": {told}. {_counted(found, flips)}.")
+    [one] = found.each
+    moved = _moved(one.eventual, form)
+    return line((_word(one.eventual), role), f". {_counted(found, flips)}; in the end {moved}.")
 
 
-def _targets_word(found: RunComparison) -> str:
-    """What several targets have become, in a word."""
-    verdicts = [one.verdict for one in found.by_target]
+def _groups_word(found: RunComparison) -> str:
+    """What several targets or conditions have become, in a word."""
+    verdicts = [one.verdict for one in found.groups]
     if len(set(verdicts)) == 1:
         return _WORDS[verdicts[0]]
     if found.verdict == "cannot-tell":
         return "Mixed" if found.is_worse else _WORDS["cannot-tell"]
-    return f"{_WORDS[found.verdict]} on {verdicts.count(found.verdict)} of {count(len(verdicts), 'target')}"
+    of = count(len(verdicts), "condition" if found.by_condition else "target")
+    return f"{_WORDS[found.verdict]} on {verdicts.count(found.verdict)} of {of}"
 
 
 def _target(one: TargetComparison, form: Form) -> str:
-    return f"{_short(one.name)} {_WORDS[one.verdict].lower()}, {_moved(one.comparison, form)}"
+    return f"{_short(one.name)} {verdict_words(one.comparison)}, {_moved(one.comparison, form)}"
 
 
 def _moved(found: Comparison, form: Form) -> str:
@@ -221,16 +230,18 @@ def _counted(found: RunComparison, flips: _FlipCounts) -> str:
 
 
 def _compared(found: RunComparison) -> str:
-    return f"{count(found.matched, 'pair')} of case and target" if found.by_target else count(found.matched, "case")
+    kind = "condition" if found.by_condition else "target"
+    return f"{count(found.matched, 'pair')} of case and {kind}" if found.groups else count(found.matched, "case")
 
 
 def _result(found: RunComparison, flips: _FlipCounts) -> Line:
     less, more = ("less often", "more often") if flips.repeated else ("broke", "fixed")
     counts = f"{flips.broke:,} {less}, {flips.fixed:,} {more} of {found.matched:,}"
-    if found.by_target:
-        told = (f"{_short(one.name)} {comparison_words(one.comparison)}" for one in found.by_target)
+    if found.groups:
+        told = (f"{_short(one.name)} {comparison_words(one.comparison)}" for one in found.groups)
         return line("; ".join([*told, counts]))
-    verdict, colon, figures = comparison_words(found.eventual).partition(":")
+    [one] = found.each
+    verdict, colon, figures = comparison_words(one.eventual).partition(":")
     return line((verdict, _ROLES.get(found.verdict, "name")), f"{colon}{figures}; {counts}")
 
 
@@ -272,20 +283,21 @@ class _Row(NamedTuple):
     points: str = ""
     interval: str = ""
     p: str = ""
+    holm: str = ""
     word: str = ""
     verdict: str = ""
 
 
 def _table(found: RunComparison, form: Form) -> Iterator[Line]:
     rows: list[_Row] = []
-    for name, eventual, first_try, net in _compared_rates(found):
-        behind = form.cut(name, LONGEST_TARGET)
+    for name, eventual, first_try, net in found.each:
+        behind = form.cut(_behind(name), LONGEST_TARGET)
         both = (("in the end", eventual), ("first try", first_try))
         rows += [*(_rates(f"{label}{behind}", one, form) for label, one in both), *_net(behind, net)]
     of = "a" if form.width else "of a"
-    rows += _delta(f"cost {of} case", found.cost, dollars, form)
-    rows += _delta(f"time {of} reply", found.latency_s, _seconds, form)
-    rows += _delta(f"tokens {of} case", found.tokens, number_words, form)
+    rows += _delta(f"cost {of} case", found.cost, dollars_alike, form)
+    rows += _delta(f"time {of} reply", found.latency_s, _each(_seconds), form)
+    rows += _delta(f"tokens {of} case", found.tokens, _each(number_words), form)
     columns = [
         Column(title="", cells=[line((row.label, "quiet")) for row in rows]),
         _figures("", [row.of_a for row in rows], leaves=2),
@@ -294,7 +306,8 @@ def _table(found: RunComparison, form: Form) -> Iterator[Line]:
         _figures("B", [row.b for row in rows], "name"),
         _figures("points", [row.points for row in rows]),
         _figures("95 %", [row.interval for row in rows], leaves=3),
-        _figures("p", [row.p for row in rows], "quiet", leaves=1),
+        _figures("mid-p", [row.p for row in rows], "quiet", leaves=1),
+        *([_figures("Holm", [row.holm for row in rows], "quiet", leaves=1)] if any(row.holm for row in rows) else []),
         Column(title="", cells=[line((row.word, _ROLES.get(row.verdict, "text"))) for row in rows]),
     ]
     most = _columns_of(form)
@@ -306,13 +319,9 @@ def _figures(title: str, texts: Sequence[str], role: Role = "text", leaves: int 
     return Column(title=title, cells=[line((text, role)) for text in texts], right=True, leaves=leaves)
 
 
-def _compared_rates(
-    found: RunComparison,
-) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:
-    """Of each target where there are several, with its name behind a comma: they have no common rate."""
-    if not found.by_target:
-        return [("", found.eventual, found.first_try, found.net_recovery)]
-    return [(f", {_short(one.name)}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
+def _behind(name: str) -> str:
+    """A group's name behind a label."""
+    return f", {_short(name)}" if name else ""
 
 
 def _rates(label: str, found: Comparison, form: Form) -> _Row:
@@ -326,8 +335,9 @@ def _rates(label: str, found: Comparison, form: Form) -> _Row:
         _mean(found, 1),
         points(found.difference).partition(" ")[0],
         point_range(found.interval),
-        p_words(found.p_value).removeprefix("p "),
-        (_WORDS[found.verdict] if form.width else _word(found)).lower(),
+        p_number(found.p_value),
+        "" if found.p_holm is None else p_number(found.p_holm),
+        _WORDS[found.verdict].lower() if form.width else verdict_words(found),
         found.verdict,
     )
 
@@ -348,47 +358,51 @@ def _gain(net: NetRecovery) -> str:
     return "" if net.net is None else points(net.net).partition(" ")[0]
 
 
-def _delta(label: str, found: Delta, shown: Callable[[float], str], form: Form) -> list[_Row]:
+def _each(shown: Callable[[float], str]) -> Callable[[float, float], list[str]]:
+    return lambda a, b: [shown(a), shown(b)]
+
+
+def _delta(label: str, found: Delta, shown: Callable[[float, float], list[str]], form: Form) -> list[_Row]:
     if found.a is None or found.b is None or not (found.a or found.b):
         return []
-    change = found.b / found.a - 1 if found.a else None
-    told = "" if change is None else f"{100 * change:+.0f}%"
-    return [_Row(label, a=shown(found.a), b=shown(found.b), points=told, word=_typical(found, change, form))]
-
-
-def _typical(found: Delta, change: float | None, form: Form) -> str:
-    """What is tested: the median over cases, named where it goes another way than the means, and there is room."""
-    if found.verdict == "same":
-        return "the same" if form.width else "the same in every case"
-    word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
-    if found.change is None or change is None or found.change * change > 0 or form.is_narrow:
-        return word
-    return f"{word}, typically {100 * found.change:+.0f}%"
+    word = typical_words(found, brief=form.is_narrow if found.verdict != "same" else form.width is not None)
+    a, b = shown(found.a, found.b)
+    return [_Row(label, a=a, b=b, points=change_words(found), word=word)]
 
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
+def _p_values(found: RunComparison) -> Iterator[Line]:
+    for one in found.each:
+        for label, rate in (("in the end", one.eventual), ("first try", one.first_try)):
+            yield line((f"  {label}{_behind(one.name)}: {exact_words(rate)}; {rate.method or 'no test'}", "quiet"))
+
+
 def _seen(found: RunComparison) -> Iterator[Line]:
     """What could have been seen, where nothing was."""
-    for name, eventual, first_try, _ in _compared_rates(found):
+    for one in found.each:
+        name, eventual, first_try = _behind(one.name), one.eventual, one.first_try
         same = eventual == first_try  # where no follow-up was sent
         labels = ((f"in the end{name}", eventual), *(() if same else ((f"first try{name}", first_try),)))
-        for label, one in labels:
-            if words := power_words(one):
+        for label, rate in labels:
+            if words := power_words(rate):
                 yield line((f"  {label}: {words}", "quiet"))
 
 
 def _errors(found: RunComparison) -> Iterator[Line]:
-    a, b = found.eventual.a, found.eventual.b
-    if not (a.errors or b.errors):
-        return
-    told = "; ".join(f"{letter} {_without(rate)}" for letter, rate in (("A", a), ("B", b)))
-    both = (("in the end", found.eventual), ("first try", found.first_try))
-    decide = [name for name, one in both if one.undecided == "errors"]
-    held = f"they decide ({', '.join(decide)})" if decide else "the verdicts hold without them, and if they had passed"
-    yield line((f"  errors count as failures: {told}; {held}", "warn"))
+    for one in found.each:
+        a, b = one.eventual.a, one.eventual.b
+        if not (a.errors or b.errors):
+            continue
+        told = "; ".join(f"{letter} {_without(rate)}" for letter, rate in (("A", a), ("B", b)))
+        both = (("in the end", one.eventual), ("first try", one.first_try))
+        decide = [name for name, rate in both if rate.undecided == "errors"]
+        held = (
+            f"they decide ({', '.join(decide)})" if decide else "the verdicts hold without them, and if they had passed"
+        )
+        yield line((f"  errors count as failures{_behind(one.name)}: {told}; {held}", "warn"))
 
 
 def _without(rate: Rate) -> str:
@@ -409,14 +423,12 @@ def _tags(groups: Sequence[GroupComparison]) -> Iterator[Line]:
             continue
         one = group.comparison
         figures = f"{_percent(one.a)} and {_percent(one.b)}, {count(one.cases, 'case')}"
-        corrected = f"{p_words(group.p_value)} corrected for {count(group.tested, 'group')}"
-        word = (_WORDS[group.verdict].lower(), _ROLES.get(group.verdict, "text"))
-        yield line(name, word, f" ({figures}, {corrected})")
+        yield line(name, (verdict_words(one), _ROLES.get(group.verdict, "text")), f" ({figures}, {mid_p_words(one)})")
 
 
 def _tells_more(group: GroupComparison, found: RunComparison) -> bool:
     """Is a tag large enough to be tested, and not on every case?"""
-    return group.p_value is not None and group.comparison.cases < found.eventual.cases
+    return group.p_value is not None and group.comparison.cases < max(one.eventual.cases for one in found.each)
 
 
 def _noise(found: RunComparison) -> Iterator[Line]:
@@ -436,7 +448,7 @@ def _noise(found: RunComparison) -> Iterator[Line]:
 def _flip_rate(one: FlipRate) -> str:
     if one.rate is None:
         return "not known"
-    interval = "" if one.interval is None else f" ({100 * one.interval[0]:.0f} to {100 * one.interval[1]:.0f})"
+    interval = "" if one.interval is None else f" ({rate_range(one.interval)})"
     return f"{100 * one.rate:.0f}%{interval} of {count(one.cases, 'case')}"
 
 

@@ -535,9 +535,17 @@ def _seconds(seconds: float) -> str:
 
 def dollars(amount: float) -> str:
     """Cents matter in a large sum, and millionths in the price of one reply."""
-    if amount == 0 or amount >= 1:
-        return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= 0.01 else f"${amount:.6f}"
+    return f"${amount:,.{_places_of(amount)}f}"
+
+
+def dollars_alike(*amounts: float) -> list[str]:
+    """The same for amounts that stand beside each other: with as many digits behind the point."""
+    places = max((_places_of(amount) for amount in amounts if amount), default=2)
+    return [f"${amount:,.{places}f}" for amount in amounts]
+
+
+def _places_of(amount: float) -> int:
+    return 2 if amount == 0 or amount >= 1 else 4 if amount >= 0.01 else 6
 
 
 def describe_tokens(usage: UsageResult) -> str:

@@ -88,4 +88,6 @@ def thousands(number: int) -> str:
 
 def interval(bounds: tuple[float, float]) -> str:
     """The ends of an interval of a rate in percent: `52 to 83`."""
-    return f"{100 * bounds[0]:.0f} to {100 * bounds[1]:.0f}"
+    from rejoinder.stats.words import rate_range
+
+    return rate_range(bounds)

@@ -30,6 +30,7 @@ from rejoinder.stats.needed import FEW_DIFFERING, LEVEL, cases_needed
 from rejoinder.stats.permutation import GRID, Counts, deal_out, sign_flip
 from rejoinder.stats.rates import rate_of
 from rejoinder.stats.sums import sum_of
+from rejoinder.stats.words import beyond_of
 
 LARGEST_SCALE = 1 << 64
 LEAST_OF_GROUP = 20
@@ -157,6 +158,7 @@ class _Family:
             differing=d.differing,
             standard_error=d.standard_error,
             equivalence=tested.equivalence,
+            beyond=beyond_of(tested.equivalence, self._margin) if verdict == "no-difference" else None,
             means=(_mean(one for one, _ in counts.elements()), _mean(other for _, other in counts.elements())),
         )
 

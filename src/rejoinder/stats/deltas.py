@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import fsum
+from math import fsum, isclose
 from typing import Literal, Protocol
 
 from rejoinder.model.figures import Delta, Interval
@@ -24,11 +24,19 @@ class Values(Protocol):
         ...
 
 
+SAME = 1e-9
+
+
+def settled(before: float, after: float) -> float:
+    """The later of two means; the earlier where they differ by rounding alone."""
+    return before if isclose(before, after, rel_tol=SAME) else after
+
+
 class _Listed:
     """Values in memory."""
 
     def __init__(self, pairs: Sequence[tuple[float, float]]) -> None:
-        self._pairs = pairs
+        self._pairs = [(before, settled(before, after)) for before, after in pairs]
 
     def __iter__(self) -> Iterator[tuple[float, float]]:
         return iter(self._pairs)

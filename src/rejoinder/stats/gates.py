@@ -9,7 +9,17 @@ from rejoinder.model.figures import Comparison, GateResult, Look, PassK, Rate, R
 from rejoinder.stats.distributions import normal_quantile
 from rejoinder.stats.intervals import Z_95
 from rejoinder.stats.needed import POWER, rounded_up
-from rejoinder.stats.words import comparison_words, look_words, percent, point_range, points, rate_words, sample_words
+from rejoinder.stats.words import (
+    comparison_words,
+    level_words,
+    look_words,
+    percent,
+    point_range,
+    points,
+    rate_range,
+    rate_words,
+    sample_words,
+)
 
 
 def gate(rules: Sequence[RuleResult]) -> GateResult:
@@ -56,7 +66,7 @@ def pass_rule(rule: str, found: PassK, least: float) -> RuleResult:
         return RuleResult(rule, "cannot-tell", f"{short} have fewer than {found.k} trials")
     text = percent(found.rate, found.cases, found.interval)
     if found.interval is not None:
-        text += f" ({100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f})"
+        text += f" ({rate_range(found.interval)})"
     return RuleResult(rule, _at_least(found.rate, least), f"{text}, {found.of:,} trials of {found.cases:,} cases")
 
 
@@ -85,8 +95,9 @@ def excludes_drop(found: Comparison) -> bool:
 
 
 def _excluded_words(found: Comparison) -> str:
-    """`a drop beyond 10 points is excluded: +5 points (-2 to +12 with 90 %)`: the interval that excludes it."""
-    numbers = f"{points(found.difference or 0.0)} ({point_range(found.equivalence or (-1.0, 1.0))} with 90 %)"
+    """`a drop beyond 10 points is excluded: +5 points (-2 to +12 at 90%)`: the interval that excludes it."""
+    ends = point_range(found.equivalence or (-1.0, 1.0), -found.margin)
+    numbers = f"{points(found.difference or 0.0)} ({ends} {level_words(found)})"
     return f"a drop beyond {100 * found.margin:g} points is excluded: {numbers}"
 
 

@@ -5,7 +5,7 @@ Rates have no decimals where they are not worth any: below 30 cases, and where t
 
 from __future__ import annotations
 
-from math import trunc
+from math import ceil, floor
 
 from rejoinder.model.figures import (
     CaseRepeats,
@@ -45,9 +45,51 @@ def points(difference: float) -> str:
     return f"{number} {'point' if number in ('+1', '-1') else 'points'}"
 
 
-def point_range(interval: Interval) -> str:
-    """`-35 to -5`."""
-    return " to ".join("0" if round(100 * end) == 0 else f"{100 * end:+.0f}" for end in interval)
+def point_range(interval: Interval, *excluded: float) -> str:
+    """`-35 to -5`; `-18 to -0.5`, for what is not 0 must not read as 0, nor as another number that it excludes."""
+    return " to ".join(_end(100 * end, (0.0, *(100 * one for one in excluded)), 0, sign="+") for end in interval)
+
+
+def rate_range(interval: Interval, digits: int = 0) -> str:
+    """`52 to 83`; `87 to 99.93`: only what reaches 0 or 100 reads as that."""
+    return " to ".join(_end(100 * end, (0.0, 100.0), digits) for end in interval)
+
+
+FINEST = 3
+"""Digits behind the point that an end of an interval may get. What is nearer than that is the same."""
+
+
+def _end(value: float, excluded: tuple[float, ...], digits: int, sign: str = "") -> str:
+    """An end of an interval, with as many further digits as tell it from what it excludes."""
+    finer = (one for one in range(digits, FINEST + 1) if value in excluded or round(value, one) not in excluded)
+    found = next(finer, digits)
+    rounded = round(value, found)
+    return "0" if sign and rounded == 0 else f"{rounded:{sign}.{found}f}"
+
+
+def beyond_of(equivalence: Interval, margin: float) -> float:
+    """The smallest margin, in points, that an interval of equivalence excludes; rounded up, and never above the margin
+    that was asked for."""
+    return min(ceil(_tenths(max(map(abs, equivalence)))) / 10, round(100 * margin, 9))
+
+
+def _tenths(share: float) -> float:
+    """Of a point, without what rounding adds."""
+    return round(1000 * share, 6)
+
+
+def equivalence_words(found: Comparison) -> str:
+    """`-5.1 to +0.3 at 90%`: rounded outward, so that the larger end is what is excluded."""
+    most, (low, high) = 100 * found.margin, found.equivalence or (-1.0, 1.0)
+    ends = max(-most, floor(_tenths(low)) / 10), min(most, ceil(_tenths(high)) / 10)
+    both = zip(ends, (low, high), strict=True)
+    told = (f"{end:+g}" if end else _end(100 * exact, (0.0,), 1, sign="+") for end, exact in both)
+    return f"{' to '.join(told)} {level_words(found)}"
+
+
+def level_words(found: Comparison) -> str:
+    """`at 90%`: of the interval of equivalence. Several comparisons share the level."""
+    return f"at {100 * (1 - 0.1 / found.comparisons):.3g}%"
 
 
 def rate_words(rate: Rate) -> str:
@@ -57,8 +99,7 @@ def rate_words(rate: Rate) -> str:
     digits = _digits(rate.cases, rate.interval)
     if rate.interval is None:
         return percent(rate.rate, rate.cases)
-    low, high = (f"{100 * end:.{digits}f}" for end in rate.interval)
-    return f"{_number(rate.rate, digits)}% ({low} to {high})"
+    return f"{_number(rate.rate, digits)}% ({rate_range(rate.interval, digits)})"
 
 
 def sample_words(rate: Rate) -> str:
@@ -93,7 +134,28 @@ def selection_words(
 
 def p_words(p_value: float) -> str:
     """`p 0.021`, `p < 0.001`: two digits that count."""
-    return "p < 0.001" if p_value < 0.001 else f"p {p_value:.2g}"
+    return f"p {p_number(p_value)}"
+
+
+def p_number(p_value: float) -> str:
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.2g}"
+
+
+def mid_p_words(found: Comparison) -> str:
+    """`mid-p 0.021`; `mid-p 0.021, 0.042 corrected for 2 comparisons`."""
+    if found.p_value is None:
+        return "not tested"
+    text = f"mid-p {p_number(found.p_value)}"
+    if found.p_holm is None:
+        return text
+    return f"{text}, {p_number(found.p_holm)} corrected for {found.comparisons:,} comparisons"
+
+
+def exact_words(found: Comparison) -> str:
+    """Both p-values: `mid-p 0.031, exact p 0.062`."""
+    if found.p_value is None or found.p_exact is None:
+        return "not tested"
+    return f"mid-p {found.p_value:.4g}, exact p {found.p_exact:.4g}"
 
 
 NET_WORDS = {
@@ -130,21 +192,24 @@ def net_difference_words(found: NetRecoveryDifference) -> str:
 
 
 def comparison_words(found: Comparison) -> str:
-    """`worse: -35 points (-62 to -8), p 0.021`; `cannot tell: -3 points (-14 to +8), p 0.6; about 90 more cases like
-    these would`; `no difference beyond 10 points: 0 points (-8 to +8 at 90%), p 1`; `cannot tell: errors decide`."""
+    """`worse: -35 points (-62 to -8), mid-p 0.021`; `cannot tell: -3 points (-14 to +8), mid-p 0.6; about 90 more cases
+    like these would`; `no difference beyond 8 points: 0 points (-8 to +8 at 90%), mid-p 1`; `cannot tell: errors
+    decide`. The verdict is the corrected one where there are several comparisons, and it says so."""
     if found.difference is None or found.interval is None or found.p_value is None:
         return "cannot tell: no case is in both runs"
-    numbers = f"{points(found.difference)} ({point_range(found.interval)}), {p_words(found.p_value)}"
+    numbers = f"{points(found.difference)} ({point_range(found.interval)}), {mid_p_words(found)}"
     if found.undecided is not None:
         return f"cannot tell: {_UNDECIDED[found.undecided]}; {numbers}{_more_words(found)}"
-    if found.verdict == "no-difference" and found.equivalence is not None:
-        # Cut and not rounded: an end at 9.97 lies within 10 points and must not read as 10.
-        within = f"{' to '.join(f'{trunc(1000 * end) / 10:+g}' for end in found.equivalence)} at 90%"
-        what = f"{points(found.difference)} ({within}), {p_words(found.p_value)}"
-        return f"no difference beyond {100 * found.margin:g} points: {what}"
-    if found.verdict == "cannot-tell":
-        return f"cannot tell: {numbers}{_more_words(found)}"
-    return f"{found.verdict}: {numbers}"
+    if found.verdict == "no-difference":
+        return f"{verdict_words(found)}: {points(found.difference)} ({equivalence_words(found)}), {mid_p_words(found)}"
+    return f"{verdict_words(found)}: {numbers}{_more_words(found)}"
+
+
+def verdict_words(found: Comparison) -> str:
+    """`worse`, `cannot tell`, `no difference beyond 5.1 points`: of these, the smallest number that is excluded."""
+    if found.verdict == "no-difference" and found.beyond is not None:
+        return f"no difference beyond {found.beyond:g} {'point' if found.beyond == 1 else 'points'}"
+    return found.verdict.replace("-", " ")
 
 
 _UNDECIDED = {"errors": "errors decide", "trials": "the runs have unequal trials, which can make such a difference"}
@@ -166,7 +231,8 @@ def power_words(found: Comparison) -> str:
         return ""
     parts = [f"{points(min(1.0, found.smallest_effect)).removeprefix('+')} or more would have been seen"]
     if found.verdict == "cannot-tell" and found.equivalence is not None:
-        parts.append(f"{100 * found.margin:g} points are not excluded ({point_range(found.equivalence)} at 90%)")
+        ends = point_range(found.equivalence, -found.margin, found.margin)
+        parts.append(f"{100 * found.margin:g} points are not excluded ({ends} {level_words(found)})")
         parts += [] if found.more_cases is None else [f"about {more_words(found.more_cases)} would tell"]
     return "; ".join(parts)
 
@@ -179,7 +245,7 @@ def repeats_words(case: CaseRepeats) -> str:
         return f"{text}; up to {100 * case.hidden:.0f}% could still {other}"
     if case.interval is None:
         return text
-    return f"{text} ({100 * case.interval[0]:.0f} to {100 * case.interval[1]:.0f}%)"
+    return f"{text} ({rate_range(case.interval)}%)"
 
 
 def noise_words(noise: Noise) -> str:
@@ -202,7 +268,7 @@ def corrected_words(found: Corrected) -> str:
         return _NO_CORRECTION[found.reason or "no-verdicts"]
     text = percent(found.rate, found.cases, found.interval)
     if found.interval is not None:
-        text += f" ({100 * found.interval[0]:.0f} to {100 * found.interval[1]:.0f})"
+        text += f" ({rate_range(found.interval)})"
     if found.verdicts < found.of:
         text += f", over {found.verdicts:,} of {found.of:,} verdicts"
     return f"{text}, cut off: no true rate gives what the judge saw" if found.clipped else text
@@ -250,6 +316,27 @@ def delta_words(found: Delta, unit: str = "") -> str:
     if found.change is not None:
         parts += f", {100 * found.change:+.0f}%"
     return f"{parts}: {'cannot tell' if found.verdict == 'cannot-tell' else found.verdict}"
+
+
+def change_words(found: Delta) -> str:
+    """`+164%`: between the two means, which are what is shown."""
+    change = _change(found)
+    return "" if change is None or found.verdict == "same" else f"{100 * change:+.0f}%"
+
+
+def typical_words(found: Delta, *, brief: bool = False) -> str:
+    """What is tested: the median over cases, named where it goes another way than the means."""
+    if found.verdict == "same":
+        return "the same" if brief else "the same in every case"
+    word = "cannot tell" if found.verdict == "cannot-tell" else found.verdict
+    change = _change(found)
+    if found.change is None or change is None or found.change * change > 0 or brief:
+        return word
+    return f"{word}, typically {100 * found.change:+.0f}%"
+
+
+def _change(found: Delta) -> float | None:
+    return found.b / found.a - 1 if found.a and found.b is not None else None
 
 
 def number_words(value: float, unit: str = "", sign: str = "") -> str:

@@ -13,7 +13,7 @@ from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
 from rejoinder.report.page.markup import Markup, element, table
 from rejoinder.report.page.overview import names_of, note_list, when
-from rejoinder.report.words import count, money
+from rejoinder.report.words import count
 
 
 def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Markup:
@@ -80,12 +80,12 @@ _VERDICTS = {
     "cannot-tell": "cannot tell",
     "too-few": "too few to tell",
 }
-_HEADS = ("", "A", "B", "Difference", "95 %", "p", "")
+_HEADS = ("", "A", "B", "Difference", "95 %", "mid-p", "")
 
 
 def _figures(found: RunComparison) -> Markup:
     rows: list[Markup] = []
-    for name, eventual, first_try, net in _rates(found):
+    for name, eventual, first_try, net in ((_behind(one.name), *one[1:]) for one in found.each):
         rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
         rows += [_net_row(f"Net recovery{name}", net)] if net is not None and net.difference is not None else []
     rows += _delta_row("Cost of a case", found.cost, "$")
@@ -103,16 +103,14 @@ def _power(found: RunComparison) -> Iterator[str]:
     """What could have been seen, where nothing was."""
     from rejoinder.stats import power_words
 
-    for name, eventual, first_try, _ in _rates(found):
+    for name, eventual, first_try, _ in ((_behind(one.name), *one[1:]) for one in found.each):
         rates = {"In the end": eventual} if eventual == first_try else {"First try": first_try, "In the end": eventual}
         yield from (f"{label}{name}: {words}." for label, rate in rates.items() if (words := power_words(rate)))
 
 
-def _rates(found: RunComparison) -> list[tuple[str, Comparison, Comparison, NetRecoveryDifference | None]]:
-    """Of each target where there are several: they have no common rate."""
-    if not found.by_target:
-        return [("", found.eventual, found.first_try, found.net_recovery)]
-    return [(f", {one.name}", one.comparison, one.first_try, one.net_recovery) for one in found.by_target]
+def _behind(name: str) -> str:
+    """A group's name behind a label."""
+    return f", {name}" if name else ""
 
 
 def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
@@ -127,7 +125,7 @@ def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
 
 
 def _rate_row(label: str, found: Comparison) -> Markup:
-    from rejoinder.stats import p_words, percent, point_range, points
+    from rejoinder.stats.words import p_number, percent, point_range, points, verdict_words
 
     if found.difference is None or found.interval is None or found.p_value is None or found.means is None:
         return _row(label, ["no rate", "no rate", "", "", "", _VERDICTS["cannot-tell"]])
@@ -135,8 +133,12 @@ def _rate_row(label: str, found: Comparison) -> Markup:
         f"{percent(mean, rate.cases, rate.interval)} ({rate.passed:,} of {rate.of:,})"
         for mean, rate in zip(found.means, (found.a, found.b), strict=True)
     ]
-    more = [points(found.difference), point_range(found.interval), p_words(found.p_value).removeprefix("p ")]
-    return _row(label, [*sides, *more, _VERDICTS[found.verdict]], found.verdict)
+    p = p_number(found.p_value) + ("" if found.p_holm is None else f" (Holm {p_number(found.p_holm)})")
+    return _row(
+        label,
+        [*sides, points(found.difference), point_range(found.interval), p, verdict_words(found)],
+        found.verdict,
+    )
 
 
 def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
@@ -152,14 +154,9 @@ def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
     """Nothing where it is not known of both."""
     if found.a is None or found.b is None or not (found.a or found.b):
         return []
-    from rejoinder.stats.words import number_words
+    from rejoinder.report.summary import dollars_alike
+    from rejoinder.stats.words import change_words, number_words, typical_words
 
-    def shown(value: float) -> str:
-        return money(value) if unit == "$" else number_words(value, unit)
-
-    is_same = found.verdict == "same"
-    change = "" if found.change is None or is_same else f"{100 * found.change:+.0f} %"
-    ends = None if is_same else found.change_interval
-    bounds = "" if ends is None else f"{100 * ends[0]:+.0f} to {100 * ends[1]:+.0f}"
-    word = {"same": "the same in every case", "cannot-tell": "cannot tell"}.get(found.verdict, found.verdict)
-    return [_row(label, [shown(found.a), shown(found.b), change, bounds, "", word])]
+    both = found.a, found.b
+    shown = dollars_alike(*both) if unit == "$" else [number_words(value, unit) for value in both]
+    return [_row(label, [*shown, change_words(found), "", "", typical_words(found)])]
