@@ -166,6 +166,4 @@ def test_an_unknown_provider_is_told_once_where_it_is_asked(project: Project) ->
 def test_an_empty_body_is_said_to_be_empty(project: Project) -> None:
     with FakeServer(Fault("empty_body")) as server:
         project.write("evals.yaml", {"targets": [behind(server, "bot")], "target": "bot", "evals": [case()]})
-        assert "with an empty body (0 bytes of application/json), so there is no reply" in project.run(
-            "run", "evals.yaml", code=3
-        )
+        assert "which is not a reply: the body is empty" in project.run("run", "evals.yaml", code=3)

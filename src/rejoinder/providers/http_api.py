@@ -228,11 +228,7 @@ class ApiProvider:
         return "" if is_named else "; base URLs usually end in /v1"
 
     def _unreadable(self, answer: HttpAnswer, reason: str) -> ProviderError:
-        if not answer.body.strip():
-            message = (
-                f"{self._name} answered {answer.status} with an empty body ({_described(answer)}), so there is no reply"
-            )
-            return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
+        reason = reason if answer.body.strip() else "the body is empty"
         message = f"{self._name} answered {answer.status} with {_described(answer)}, which is not a reply: {reason}"
         return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
 
