@@ -78,6 +78,7 @@ def test_it_is_used_through_no_linked_folder(
         "create table cookies (value text)",
         "create trigger x before insert on replies begin select 1; end",
         "create view v as select * from replies",
+        "create table replies_of_mine (value text)",
     ],
 )
 def test_another_database_is_left_alone(project: Project, server: FakeServer, other: str) -> None:

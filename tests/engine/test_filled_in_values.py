@@ -136,6 +136,8 @@ def echo() -> Iterator[str]:
         {"headers": {"X-Shop": "${{ PLAIN }}"}},
         {"body": {"q": "{{ prompt }}", "who": "I am ${{ PLAIN }}."}},
         {"url": "/hooks/${{ PLAIN }}"},
+        {"url": "/hooks/${{ PLAIN }}/${{ PLAIN }}?x=1"},
+        {"url": "/${{STAGE}}/${{ PLAIN }}"},
     ],
 )
 def test_of_an_address(project: Project, settings: Raw, echo: str) -> None:
@@ -244,6 +246,15 @@ def test_what_looks_like_a_secret_is_hidden_where_code_of_the_project_gets_it(pr
     assert run(project, whole)["results"][0]["status"] == "passed"
     for name, content in file_contents(project.folder / ".rejoinder").items():
         assert b"sk-walnut-4711" not in content, name
+
+
+def test_settings_of_code_of_the_project_are_hidden(project: Project) -> None:
+    project.write("bot.py", "class Bot:\n    def ask(self, request): return 'x'\ndef reply(request):\n    return 'x'\n")
+    target = {"name": "agent", "provider": "python", "call": "bot:reply", "word": "${{ PLAIN }}"}
+    project.write("evals.yaml", suite(target, "hello", {"contains": "x"}))
+    project.invoke("run", "evals.yaml")
+    for name, content in file_contents(project.folder / ".rejoinder").items():
+        assert VALUE.encode() not in content, name
 
 
 def test_a_value_with_several_lines_is_hidden_line_by_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import hmac
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -122,7 +123,9 @@ class Cache:
     def _refuse_others(self) -> None:
         """Another database is left alone, and one that would run something when it is used."""
         for name, sql in self._store.execute("select name, sql from sqlite_master"):
-            if not (str(sql).lower().startswith("create table replies") or (sql is None and "replies" in name)):
+            if not (
+                re.match(r"create table replies\s*\(", str(sql), re.IGNORECASE) or (sql is None and "replies" in name)
+            ):
                 raise UsageError(
                     f"the cache {self.path} cannot be used: it holds `{str(name)[:100]}`, which no cache does",
                     "It is another database. Move it elsewhere, or delete it.",

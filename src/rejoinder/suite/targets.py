@@ -320,16 +320,17 @@ def needed_besides_model(provider: str) -> str | None:
     return next((group[0] for group in row_of(provider).needs if "model" not in group), None)
 
 
-def _is_hidden_at(path: DocumentPath, text: str, name: str, environment: Mapping[str, str]) -> bool:
-    """Is the value of a variable hidden because of the place that it fills? What programs are given, headers, bodies
-    and the rest of an address after its host may be keys, whatever the variable is called."""
-    if len(environment[name]) < _SHORTEST_HIDDEN:
-        return False
+def _is_hidden_at(provider: str, path: DocumentPath, before: str) -> bool:
+    """Are variables secrets in this place, whatever they are called? What programs are given, headers, bodies, and the
+    rest of an address after its host may be keys; so may all settings of code of others. `before`: what stands in
+    front of the last one."""
     keys = [str(step).lower().replace("_", "").replace("-", "") for step in path if isinstance(step, str)]
-    if keys and keys[-1] in _ADDRESS_SETTINGS:
-        before = expand_environment(re.split(rf"\$\{{\{{\s*{name}\s*\}}\}}", text)[-2], environment)
+    if not keys or keys[-1] == "model":
+        return False
+    if keys[-1] in _ADDRESS_SETTINGS:
         return re.search(r"://[^/?#]*[/?#]", before) is not None
-    return not _HIDDEN_SETTINGS.isdisjoint(keys) and keys[-1] != "model"
+    is_of_others = provider not in PROVIDERS or PROVIDERS[provider].in_process
+    return is_of_others or not _HIDDEN_SETTINGS.isdisjoint(keys)
 
 
 def settings_with_environment(target: Target, environment: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -338,12 +339,15 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
     missing: dict[str, None] = {}
     secrets: dict[str, str] = {}
 
+    def is_hidden(text: str, path: DocumentPath) -> bool:
+        return _is_hidden_at(target.provider, path, expand_environment(text.rpartition("${{")[0], environment))
+
     def fill_text(text: str, path: DocumentPath) -> str:
         for name in environment_names(text):
             value = environment.get(name)
             if value is None:
                 missing[name] = None
-            elif value and (is_secret(name, value) or _is_hidden_at(path, text, name, environment)):
+            elif value and (is_secret(name, value) or (is_hidden(text, path) and len(value) >= _SHORTEST_HIDDEN)):
                 secrets[value] = f"env {name}"
         return expand_environment(text, environment)
 
