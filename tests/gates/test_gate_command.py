@@ -110,7 +110,7 @@ def test_a_terminal_is_told_what_to_type_next(project: Project, monkeypatch: pyt
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     monkeypatch.setenv("COLUMNS", "160")
     screen = project.run("gate", "--against", "main", "--partial", code=5).splitlines()
-    commands = [line.split("   ")[0].split() for line in screen[-2:]]
+    commands = [line.split("   ")[0].split() for line in screen if line.lstrip().startswith("rejoinder")]
     assert commands == [
         ["rejoinder", "compare", first, second],
         ["rejoinder", "bless", second, "--name", "main", "--partial"],
