@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from rejoinder.cli import watch
-from tests.kit import PATIENCE_S, Project, command_line, wait_until
+from tests.kit import PATIENCE_S, Project
+from tests.labs.watch_lab import Watching
 
 pytestmark = pytest.mark.slow
 
@@ -26,25 +25,6 @@ evals:
 """
 
 
-class Watching:
-    """A command that watches, and all that it says to both streams in its order."""
-
-    def __init__(self, folder: Path, *paths: str) -> None:
-        self.said = folder / "said.txt"
-        with self.said.open("wb") as stream:
-            self.process = subprocess.Popen(
-                command_line("run", "--watch", *paths), cwd=folder, stdout=stream, stderr=stream
-            )
-
-    def wait_for(self, words: str, times: int) -> str:
-        def text() -> str:
-            return self.said.read_text(encoding="utf-8")
-
-        wait_until(lambda: text().count(words) >= times or self.process.poll() is not None, words)
-        assert self.process.poll() is None, text()
-        return text()
-
-
 @pytest.fixture
 def watching(project: Project) -> Iterator[Callable[..., Watching]]:
     begun: list[Watching] = []
@@ -54,10 +34,8 @@ def watching(project: Project) -> Iterator[Callable[..., Watching]]:
         return begun[-1]
 
     yield begin
-    for child in begun:  # a killed one would leave its temporary file
-        if child.process.poll() is None:
-            child.process.send_signal(signal.SIGINT)
-        child.process.wait(PATIENCE_S)
+    for child in begun:
+        child.end()
 
 
 @pytest.fixture
