@@ -139,7 +139,7 @@ LEADERBOARD = ("0.420", "0.273", "0.220", "0.200")
 def test_the_leaderboard_of_tau_bench() -> None:
     found = [pass_hat_k([(passed, 4) for passed in AIRLINE], k) for k in (1, 2, 3, 4)]
     assert agrees(tuple(one.rate for one in found), *LEADERBOARD)
-    assert {(one.cases, one.of) for one in found} == {(50, 200)}
+    assert {(one.cases, one.trials) for one in found} == {(50, 200)}
 
 
 REPLAYED = """

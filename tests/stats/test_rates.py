@@ -204,6 +204,15 @@ def test_scores_are_reduced_to_cases_first() -> None:
     assert found.standard_error == pytest.approx(0.25)
 
 
+def test_the_interval_of_scores_stays_inside_their_scale_and_needs_five_cases() -> None:
+    assert mean_of([[0.0], [1.0]]).interval is None
+    assert mean_of([[0.9], [1.0], [1.0], [0.8]]).method is None
+    found = mean_of([[1.0], [1.0], [1.0], [1.0], [0.1]])
+    assert found.interval is not None
+    assert (found.interval[1], found.method) == (1.0, "t over cases")
+    assert found.interval[0] > 0
+
+
 @pytest.mark.slow
 def test_the_interval_of_a_mean_is_scipys() -> None:
     from scipy import stats as scipy

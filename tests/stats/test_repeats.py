@@ -73,7 +73,7 @@ def test_one_try_is_the_rate() -> None:
     for found in (pass_hat_k(counts, 1), pass_at_k(counts, 1)):
         assert found.rate == pytest.approx(rate.rate)
         assert found.interval == pytest.approx(rate.interval)
-        assert (found.of, found.cases, found.method) == (20, 4, "effective wilson")
+        assert (found.trials, found.cases, found.method) == (20, 4, "effective wilson")
 
 
 def test_cases_with_too_few_trials_are_named() -> None:

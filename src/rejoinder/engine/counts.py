@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 
+from msgspec.structs import replace
+
 from rejoinder.model import Condition, Result, TurnResult
-from rejoinder.model.figures import NetRecovery, PassK, Rate
+from rejoinder.model.figures import Mean, NetRecovery, PassK, Rate
 from rejoinder.model.results import answered_back, is_in_error
-from rejoinder.model.runs import OfK, Rates, Recovery, Repeats, ScoredCase, Scores
+from rejoinder.model.runs import CaseShare, OfK, Rates, Recovery, Repeats, ScoredCase, Scores
 from rejoinder.model.trials import TrialCounts
 from rejoinder.stats import rate_of
 from rejoinder.stats.sums import ExactSum
@@ -171,11 +173,11 @@ def _of_k(counts: Counter[tuple[int, int]], k: int) -> OfK:
     from rejoinder.stats import pass_at_k, pass_hat_k
 
     found = pass_hat_k(counts, k)
-    return OfK(k, _as_rate(found), _as_rate(pass_at_k(counts, k)), found.cases, found.short)
+    return OfK(k, _share(found), _share(pass_at_k(counts, k)), found.cases, found.short)
 
 
-def _as_rate(found: PassK) -> Rate:
-    return Rate(found.rate, found.passed, found.of, found.cases, found.interval, found.method)
+def _share(found: PassK) -> CaseShare:
+    return CaseShare(found.rate, found.passed, found.of, found.cases, found.interval, found.method)
 
 
 def was_right_before(turn: TurnResult, turns: Sequence[TurnResult]) -> bool:
@@ -256,6 +258,8 @@ class CaseScores:
     def __init__(self) -> None:
         self._open: dict[int, tuple[float, int, int]] = {}
         """The sum of the scores, how many there are, and how many errors."""
+        self._verdicts: Counter[tuple[int, int]] | None = Counter()
+        """How many cases have so many scores of 1, of so many; None where there is a score between 0 and 1."""
         self._values = array("d")
         """The mean of each case that is closed."""
         self._scored = 0
@@ -266,12 +270,16 @@ class CaseScores:
         total, scored, errors = self._open.get(case, (0.0, 0, 0))
         if result.score is not None:
             total, scored = total + float(result.score), scored + 1
+            if result.score not in (0, 1):
+                self._verdicts = None
         self._open[case] = total, scored, errors + (result.status == "error")
 
     def close(self, places: Mapping[int, tuple[str, str]]) -> None:
         ended = [(places[case], *counts) for case, counts in sorted(self._open.items()) if counts[1]]
         self._open.clear()
         self._values.extend(total / scored for _, total, scored, _ in ended)
+        if self._verdicts is not None:
+            self._verdicts.update((round(total), scored) for _, total, scored, _ in ended)
         self._scored += sum(scored for _, _, scored, _ in ended)
         ranked = [ScoredCase(name, total / (scored + errors), file) for (file, name), total, scored, errors in ended]
         if len(self._best) == MOST_RANKED:  # of equal ones the first stay
@@ -282,6 +290,15 @@ class CaseScores:
         lost = [case for case in ranked if case.score < 1]
         self._worst = nsmallest(MOST_RANKED, [*self._worst, *lost], key=_score) if lost else self._worst
 
+    def _as_rate(self, found: Mean) -> Mean:
+        """Scores of 0 and 1 are verdicts, so their mean has the interval that their rate has: two figures of the same
+        checks do not contradict each other."""
+        sizes = {scored for _, scored in self._verdicts or ()}
+        if found.interval is None or self._verdicts is None or len(sizes) != 1:
+            return found
+        rate = rate_of(self._verdicts)
+        return replace(found, interval=rate.interval, method=rate.method)
+
     def scores(self) -> Scores:
         from rejoinder.stats import percentile
         from rejoinder.stats.rates import mean_of_cases
@@ -289,7 +306,7 @@ class CaseScores:
         values = self._values
         if not values:
             return NO_SCORES
-        found = mean_of_cases(values, len(values))
+        found = self._as_rate(mean_of_cases(values, len(values)))
         bins = [0] * BINS
         for value in values:
             bins[min(BINS - 1, max(0, int(value * BINS)))] += 1

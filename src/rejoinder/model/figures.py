@@ -68,7 +68,7 @@ class Mean(Struct, frozen=True):
     stdev: float | None
     """Of the means of cases; of one case it is not known."""
     interval: Interval | None
-    method: Literal["t over cases", "wilson"] | None
+    method: Literal["t over cases", "wilson", "effective wilson"] | None
 
 
 class NetRecovery(Struct, frozen=True):
@@ -200,17 +200,19 @@ class PassK(Struct, frozen=True):
 
     k: int
     rate: float | None
-    of: int
-    """All trials of these cases; an error is a failure."""
+    passed: int | None
+    """Of `of` cases, those of which all k trials passed, or one did; None where cases have more than k trials and count
+    in part: then the rate is no number of cases by all of them."""
+    of: int | None
     cases: int
     interval: Interval | None
     method: Literal["wilson", "effective wilson"] | None
     left_out: tuple[str, ...] = ()
     """The first cases with fewer than k trials, by name, or by place where they have none."""
-    passed: int = 0
-    """Those of `of` that passed."""
     short: int = 0
     """All cases with fewer than k trials."""
+    trials: int = 0
+    """All trials of the cases; an error is a failure."""
 
 
 class CaseRepeats(Struct, frozen=True):

@@ -335,12 +335,23 @@ class Rates(Struct, frozen=True):
     """Passed, and not on the first try."""
 
 
+class CaseShare(Struct, frozen=True):
+    """A rate over cases that may count in part; then there is no number that passed."""
+
+    rate: Number | None
+    passed: Count | None
+    of: Count | None
+    cases: Count
+    interval: Interval | None
+    method: str | None
+
+
 class OfK(Struct, frozen=True):
     """pass^k and pass@k of one k, over the cases with at least k trials."""
 
     k: Count
-    pass_hat_k: Rate
-    pass_at_k: Rate
+    pass_hat_k: CaseShare
+    pass_at_k: CaseShare
     cases: Count
     left_out: Count
     """Cases with fewer trials."""

@@ -11,7 +11,7 @@ from rejoinder.model.figures import Rate
 from rejoinder.model.runs import TargetSummary
 from rejoinder.report.found import MOST_ROWS, Cell, Found, Row, groups_of, is_smooth
 from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, mark, safe
-from rejoinder.report.summary import fault_words
+from rejoinder.report.summary import fault_words, is_only_doubted
 from rejoinder.report.tables import WIDE_GAP, Column, write_table
 from rejoinder.report.words import count, interval, money, seconds
 
@@ -125,6 +125,9 @@ def _recovery(summary: Summary) -> list[_Figures]:
     net, back = summary.net_recovery, summary.answered_back
     if net is None and (back is None or back.rate is None):
         return rows  # only right replies were answered, to doubt them
+    if is_only_doubted(summary):
+        rows += [] if summary.transitions is None else [_rate_row("wrong to right", summary.transitions.wrong_right)]
+        return rows  # a doubt answers nothing back
     is_measured = net is not None and net.answered_back is not None and net.afresh is not None
     if not is_measured or len(summary.recovery) > 1:
         rows.append(_answered_back(summary))

@@ -46,7 +46,8 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     yield from _rates(run, summary)
     parts = _parts(summary)
     yield from _lines("recovery", (f"{of}{_follow_up(row)}" for of, one in parts for row in one.recovery))
-    yield from _lines("net", (f"{of}{words}" for of, one in parts for words in _net(one.net_recovery)))
+    answered = [(of, one) for of, one in parts if not is_only_doubted(one)]
+    yield from _lines("net", (f"{of}{words}" for of, one in answered for words in _net(one.net_recovery)))
     yield from _lines("hints", (f"{of}{words}" for of, one in parts for words in _hints(one)))
     yield from _lines("doubted", (f"{of}{words}" for of, one in parts for words in _doubted(one)))
     yield from _lines("tasks", (f"{of}{words}" for of, one in parts for words in _conditions(one)))
@@ -223,6 +224,13 @@ def _net(net: NetRecovery | None) -> Iterator[str]:
 
         shares = f"answered back once {net.answered_back:.0%}, asked afresh {net.afresh:.0%}"
         yield f"{net_words(net)} ({shares} of {count(net.failures, 'failure')})"
+
+
+def is_only_doubted(one: Summary | TargetSummary) -> bool:
+    """Was every follow-up to a wrong reply a doubt, which right replies get as well? Then nothing was answered back:
+    what became of them is "wrong to right"."""
+    doubts, back = one.transitions, one.answered_back
+    return doubts is not None and back is not None and back.of <= doubts.wrong_right.of + doubts.errors
 
 
 def _hints(one: Summary | TargetSummary) -> Iterator[str]:

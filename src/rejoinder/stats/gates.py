@@ -67,7 +67,7 @@ def pass_rule(rule: str, found: PassK, least: float) -> RuleResult:
     text = percent(found.rate, found.cases, found.interval)
     if found.interval is not None:
         text += f" ({rate_range(found.interval)})"
-    return RuleResult(rule, _at_least(found.rate, least), f"{text}, {found.of:,} trials of {found.cases:,} cases")
+    return RuleResult(rule, _at_least(found.rate, least), f"{text}, {found.trials:,} trials of {found.cases:,} cases")
 
 
 def at_most(value: float, most: float) -> RuleVerdict:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import fsum, sqrt
 
 from rejoinder.model.figures import Mean, Rate, Spread
-from rejoinder.stats.intervals import Z_95, share, wilson_of_rate
+from rejoinder.stats.intervals import Z_95, around, share, wilson_of_rate
 
 
 def rate_of(counts: Iterable[tuple[int, int]], errors: int = 0) -> Rate:
@@ -84,11 +84,16 @@ def effective_spread(rate: float, variance: float, cases: int, sizes: tuple[int,
     return Spread(rate, trials, cases, sqrt(variance), design, mixed, effect, effective)
 
 
+LEAST_SCORED = 5
+"""Cases with a score from which on their mean has an interval."""
+
+
 def mean_of(values: Iterable[Sequence[float]]) -> Mean:
     """The mean over cases of scores, given as the values of each case; repeats are reduced to the case's mean first.
 
-    The interval is Student's t over the means of cases. Cases without any spread cannot show it: there it is Wilson's,
-    since no score between 0 and 1 spreads more than a pass or a failure with the same mean.
+    The interval is Student's t over the means of cases, inside the scale where all scores lie between 0 and 1. Cases
+    without any spread cannot show it: there it is Wilson's, since no score between 0 and 1 spreads more than a pass or
+    a failure with the same mean. Below `LEAST_SCORED` cases there is none.
     """
     rows = [row for row in values if row]
     return mean_of_cases([fsum(row) / len(row) for row in rows], sum(map(len, rows)))
@@ -101,7 +106,8 @@ def mean_of_cases(means: Sequence[float], count: int, *, scores: bool = True) ->
     if not n:
         return Mean(None, 0, 0, None, None, None, None)
     mean = fsum(means) / n
-    bounded = (wilson_of_rate(mean, n), "wilson") if scores and 0 <= mean <= 1 else (None, None)
+    in_scale = scores and min(means) >= 0 and max(means) <= 1
+    bounded = (wilson_of_rate(mean, n), "wilson") if in_scale and n >= LEAST_SCORED else (None, None)
     if n == 1:
         return Mean(mean, 1, count, None, None, *bounded)
     from rejoinder.stats.distributions import t_quantile
@@ -110,7 +116,11 @@ def mean_of_cases(means: Sequence[float], count: int, *, scores: bool = True) ->
     error, quantile = deviation / sqrt(n), t_quantile(0.975, n - 1)
     if not deviation or quantile is None:
         return Mean(mean, n, count, error, deviation, *bounded)
-    return Mean(mean, n, count, error, deviation, (mean - quantile * error, mean + quantile * error), "t over cases")
+    if scores and n < LEAST_SCORED:
+        return Mean(mean, n, count, error, deviation, None, None)
+    margin = quantile * error
+    interval = around(mean, margin) if in_scale else (mean - margin, mean + margin)
+    return Mean(mean, n, count, error, deviation, interval, "t over cases")
 
 
 def sample_size(before: float, after: float) -> int | None:

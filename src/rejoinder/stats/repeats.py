@@ -50,19 +50,21 @@ def _pass_k(counts: _CountsOfCases, k: int, value: Callable[[int, int], float], 
     known = {count: cases for count, cases in every.items() if count[1] >= k}
     values = [(value(*count), cases) for count, cases in known.items()]
     trials, cases = sum(size * cases for (_, size), cases in known.items()), sum(known.values())
-    passed = sum(passed * cases for (passed, _), cases in known.items())
-    left_out = named, passed, sum(every.values()) - cases
+    left_out = named, sum(every.values()) - cases, trials
     if not cases:
-        return PassK(k, None, 0, 0, None, None, *left_out)
+        return PassK(k, None, 0, 0, 0, None, None, *left_out)
+    # A case is a share of passes unless it has k trials: then the rate is no number of cases by all of them.
+    whole = all(one in (0, 1) for one, _ in values)
+    counted = (round(sum_of(values)), cases) if whole else (None, None)
     mean = min(1.0, sum_of(values) / cases)
     if cases == 1:  # as many tries of k as are apart from each other
         interval = wilson_of_rate(mean, trials / k)
-        return PassK(k, mean, trials, 1, interval, "wilson", *left_out)
+        return PassK(k, mean, *counted, 1, interval, "wilson", *left_out)
     variance = sum_of(((one - mean) ** 2, times) for one, times in values) / (cases - 1) / cases
     mixed = min(sum(times for one, times in values if one < 1), sum(times for one, times in values if one > 0))
     sizes = trials, sum(size * size * times for (_, size), times in known.items())
     effective = effective_spread(mean, variance, cases, sizes, mixed).effective
-    return PassK(k, mean, trials, cases, wilson_of_rate(mean, effective), "effective wilson", *left_out)
+    return PassK(k, mean, *counted, cases, wilson_of_rate(mean, effective), "effective wilson", *left_out)
 
 
 def case_repeats(passed: int, trials: int) -> CaseRepeats:

@@ -17,6 +17,7 @@ from rejoinder.model.figures import NetRecovery, Rate
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import Recovery, TargetSummary
 from rejoinder.report.page.markup import Markup, element
+from rejoinder.report.summary import is_only_doubted
 from rejoinder.report.words import interval as interval_words
 from rejoinder.report.words import shortened
 
@@ -80,7 +81,7 @@ def recovery_lines(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Iter
         if part.rates is not None:
             yield from _rate("First try", part.rates.first_try, "first")
         yield from map(_follow_up, part.recovery)
-        if part.net_recovery is not None:
+        if part.net_recovery is not None and not is_only_doubted(part):
             yield from _net(part.net_recovery)
 
 

@@ -31,6 +31,7 @@ from rejoinder.report.summary import (
     condition_rates,
     doubt_words,
     fault_words,
+    is_only_doubted,
     limit_words,
     quarantine_words,
     spoilt_words,
@@ -329,7 +330,10 @@ def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -
     from rejoinder.stats import net_words
 
     told: list[Markup] = []
-    for name, part in parts:
+    answered = [(name, part) for name, part in parts if not is_only_doubted(part)]
+    if not answered:
+        return None
+    for name, part in answered:
         net = part.net_recovery
         if net is not None and net.answered_back is not None and net.afresh is not None:
             of = f", {count(net.failures, 'failure')}"
