@@ -82,7 +82,34 @@ def test_a_key_of_the_same_file_may_go_where_the_file_says(project: Project, mon
 
 @pytest.mark.spec("P41")
 @pytest.mark.parametrize(
-    "line", ["ANTHROPIC_BASE_URL=http://127.0.0.1:8080", "HTTPS_PROXY=http://localhost:3128", "NO_PROXY=x.example"]
+    "address",
+    [
+        "http://evil.example\\@localhost/",
+        "http://localhost.evil.example",
+        "http://localhost@evil.example",
+        "http://127.0.0.1:80@evil.example/",
+        "http://evil.example%2f.localhost/",
+        "http:/evil.example",
+        "http:///evil.example",
+        "//evil.example",
+        "evil.example",
+        "http://localhost\u3002evil.example",
+    ],
+)
+def test_an_address_that_only_looks_like_this_machine_is_none(project: Project, address: str) -> None:
+    project.write(".env", f"ANTHROPIC_BASE_URL='{address}'\n")
+    assert REFUSED in run_refusal(project, suite(agent(), "hello"))
+
+
+@pytest.mark.spec("P41")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ANTHROPIC_BASE_URL=http://127.0.0.1:8080",
+        "ANTHROPIC_BASE_URL=http://[::1]:8080/x",
+        "HTTPS_PROXY=http://localhost:3128",
+        "NO_PROXY=x.example",
+    ],
 )
 def test_addresses_on_this_machine_are_fine(project: Project, line: str) -> None:
     project.write(".env", f"{line}\n")

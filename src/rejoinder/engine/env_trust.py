@@ -188,7 +188,10 @@ def _host(address: str) -> str:
 
 
 def _is_on_this_machine(address: str) -> bool:
+    """No by default: programs read odd addresses in other ways than we do. For many a backslash ends the host."""
     host = _host(address)
+    if "\\" in address or not re.fullmatch(r"[a-z0-9.:-]+", host):
+        return False
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return host == "localhost" or host.endswith(".localhost")
@@ -221,7 +224,7 @@ def forget_files(files: Iterable[Path]) -> None:
 
 def deciding_variables(names: Iterable[str]) -> list[str]:
     """Those of a file's variables that can say where keys are sent."""
-    endings = ("_url", "_host", "_endpoint", "_proxy", "_resource_name")
+    endings = ("_url", "_uri", "_base", "_host", "_endpoint", "_proxy", "_resource", "_resource_name", "_socket")
     return sorted(name for name in names if _CERTIFICATE.fullmatch(name) or name.lower().endswith(endings))
 
 

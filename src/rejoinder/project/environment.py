@@ -30,7 +30,7 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(
     rf"""(?:^|[\s,;=:"'])(?-i:{KNOWN_KEY}|eyJ[\w-]{{12,}})(?![/\\\w])|-----BEGIN[ ]|^(?:bearer|basic|token)[ ]\S{{8,}}$
     |(?:AccountKey|SharedAccessKey|SharedAccessSignature|password|pwd)[ ]?=|://hooks\.|/webhooks?/
-    |://[^/\s@]*:[^/\s@]+@|https?://[^/\s@]+@""",
+    |://(?=[^/\s@]*:)[^/\s@]+@|https?://[^/\s@]+@""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Keys that are known by their first letters, JSON Web Tokens, PEM, connection strings, and addresses with a password
