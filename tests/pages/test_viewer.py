@@ -174,6 +174,29 @@ def test_labels_are_given_by_keys_and_the_verdict_is_told_afterwards(desk: Desk,
     assert tab.logged == []
 
 
+def test_any_reply_is_labelled_below_it_and_the_label_is_there_again(
+    project: Project, browser: Chromium, serve: Serve, tabs: Tabs
+):
+    with browser.aside():
+        run(project, {"name": "plain", "targets": [scripted("geo", "Bern.")], "target": "geo", "evals": [case("a")]})
+    [made] = run_folders(project.folder)
+    tab = tabs(f"{serve(project.folder)}/runs/{made.name}/c/plain/a/geo/-/1")
+    passes = tab.page.get_by_role("button", name="Label the reply of turn 1: pass")
+    fails = tab.page.get_by_role("button", name="Label the reply of turn 1: fail")
+    for button, other in ((fails, passes), (passes, fails)):
+        button.click()
+        tab.page.wait_for_function("one => one.getAttribute('aria-pressed') === 'true'", arg=button.element_handle())
+        assert other.get_attribute("aria-pressed") == "false"
+    tab.page.reload()
+    tab.wait_ready()
+    tab.page.wait_for_selector(".give [aria-pressed=true]")
+    assert passes.get_attribute("aria-pressed") == "true"
+    assert list(tab.faults("a labelled reply")) == []
+    assert tab.logged == []
+    rows = (project.folder / ".rejoinder" / "labels" / "replies.jsonl").read_text().splitlines()
+    assert [json.loads(row)["label"] for row in rows] == ["pass"]
+
+
 def test_a_server_that_only_shows_has_no_buttons_that_change_something(desk: Desk, serve: Serve, tabs: Tabs):
     base = serve(desk.folder, read_only=True)
     tab = tabs(f"{base}/runs/{desk.b.run.id}")

@@ -535,6 +535,37 @@ class TestActs:
         assert get(place, f"/labels/{again['name']}")["labels"][0]["note"] == "n"
         place.run("judge", "test", "evals.yaml", "--labels", again["file"], "--check", again["name"], code=None)
 
+    def test_any_reply_can_be_labelled_without_a_judge(self, place: Project):
+        of = settings(place.folder)
+        assert get(place, "/labels/replies")["labels"] == []
+        label = {"run": ids(place)[0], "case": "c0", "target": "s", "turn": 1, "label": "fail", "note": "n"}
+        first = api(of, "POST", "/labels", label)
+        assert first.status_code == 200, first.text
+        again = api(of, "POST", "/labels", {**label, "label": "pass"}).json()
+        assert (again["name"], again["labels"]) == ("replies", 1)
+        file = read_labels(place.folder / again["file"])
+        assert [(one.reply, one.passed, one.prompt) for one in file.labels] == [("one two", True, "Count.")]
+        assert file.judge is None
+        [row] = get(place, "/labels/replies")["labels"]
+        assert row["id"] == f"{ids(place)[0]}:numbers:c0:s::1:1"
+        ended = place.invoke("judge", "test", "evals.yaml", "--labels", again["file"])
+        assert "warning" not in ended.output
+
+    def test_labels_for_other_criteria_are_a_warning_that_names_both(self, place: Project):
+        of = settings(place.folder)
+        label = {"run": ids(place)[1], "case": "c2", "target": "s", "turn": 1, "check": [0], "label": "pass"}
+        given = api(of, "POST", "/labels", label).json()
+        assert read_labels(place.folder / given["file"]).asked == "Is it good?"
+        same = place.invoke("judge", "test", "evals.yaml", "--labels", given["file"])
+        assert "warning" not in same.output
+        words = ("judge", "test", "--labels", given["file"], "--criteria", "Is it short?", "--target", "j")
+        judge = {"name": "j", "provider": "scripted", "judge": [1.0]}
+        place.write(".rejoinder/targets.yaml", {"targets": [judge]})
+        other = place.invoke(*words)
+        assert f"warning: the labels were given for judge {given['name']} (Is it good?)" in other.output
+        assert "and not for this judge" in other.output
+        assert "Is it short?" in other.output
+
     @pytest.mark.parametrize(
         ("change", "status"),
         [
@@ -543,7 +574,6 @@ class TestActs:
             ({"check": [9]}, 422),
             ({"case": "c0"}, 422),
             ({"label": "maybe"}, 422),
-            ({"check": []}, 422),
             ({"run": UNKNOWN}, 404),
             ({"run": "../x"}, 404),
         ],

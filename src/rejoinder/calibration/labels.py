@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "other": ("other",),
 }
 """The names that each column may have."""
+_DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _PASSES = frozenset({"pass", "passed", "true", "yes", "good", "1", "1.0", "ok", "correct"})
 _FAILS = frozenset({"fail", "failed", "false", "no", "bad", "0", "0.0", "wrong", "incorrect"})
 
@@ -37,12 +39,25 @@ class Label(Struct, frozen=True, kw_only=True):
     outcome: str = ""
     reference: str = ""
     other: str = ""
+    asked: str = ""
+    """What the judge was asked when the label was given; written by the viewer."""
 
 
 class LabelFile(Struct, frozen=True):
     path: Path
     hash: str
     labels: list[Label]
+
+    @property
+    def judge(self) -> str | None:
+        """The digest of the judge that the labels were given for, by which the viewer calls its files."""
+        is_viewers = self.path.absolute().parent.parts[-2:] == (".rejoinder", "labels")
+        return self.path.stem if is_viewers and _DIGEST.fullmatch(self.path.stem) else None
+
+    @property
+    def asked(self) -> str:
+        """What that judge was asked; empty where it is not known."""
+        return next((label.asked for label in self.labels if label.asked), "")
 
 
 def read_labels(path: Path) -> LabelFile:
@@ -85,7 +100,8 @@ def _label(row: Row) -> Label | Problem:
         message = f"`{shown}` is not a label; write pass or fail" if shown else "the label is empty; write pass or fail"
         return row.source.problem("wrong-type", "label", message)
     texts = {key: write_value(columns[key]) for key in ("reply", "prompt", "outcome", "reference", "other")}
-    return Label(id=write_value(row.values.get("id")) or f"row-{row.number}", passed=passed, **texts)
+    name, asked = write_value(row.values.get("id")) or f"row-{row.number}", write_value(row.values.get("asked"))
+    return Label(id=name, passed=passed, asked=asked, **texts)
 
 
 def _meant(name: str, values: dict[str, Any]) -> str | None:

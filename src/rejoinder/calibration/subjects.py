@@ -85,7 +85,7 @@ def find_judge(suites: Iterable[Suite], name: str | None) -> FoundJudge:
         return next(iter(chosen.values()))
     if not known:
         raise UsageError("the suite has no judge", "A judge is an `llm_judge`, a `rubric` or a `compare`.")
-    listed = "\n".join(f"  {digest}  {_title(one.check)}" for digest, one in list((chosen or known).items())[:20])
+    listed = "\n".join(f"  {digest}  {title_of(one.check)}" for digest, one in list((chosen or known).items())[:20])
     if not chosen:
         near = did_you_mean(name or "", [one for found in known.values() for one in found.names])
         raise UsageError(f"the suite has no judge `{name}`{near}", f"There are:\n{listed}")
@@ -185,6 +185,11 @@ def plain_subject(criteria: str, suite: Suite, target: Target, file: LabelFile) 
     return Subject(plain_judge(criteria), suite, target)
 
 
-def _title(judge: Judged) -> str:
+def digest_of(subject: Subject) -> str:
+    """By which its labels and its passport are known."""
+    return judge_digest(subject.check)
+
+
+def title_of(judge: Judged) -> str:
     words = describe_judge(kind_of(judge), judge.written)
     return f"{judge.name}: {words}" if judge.name else words

@@ -15,13 +15,18 @@ from rejoinder.cli.options import SELECTION, TRUST
 from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, write_data
 from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError, UsageError
-from rejoinder.report.words import Commands, count
+from rejoinder.report.inert import one_line
+from rejoinder.report.words import Commands, count, shortened
 
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
     from rejoinder.calibration.subjects import Subject
     from rejoinder.engine.run_report import RunReport
     from rejoinder.model.passports import Finding, Passport
+
+
+LONGEST_ASKED = 100
+"""Characters of criteria in a warning."""
 
 
 class JudgeChoice(Struct, frozen=True):
@@ -87,6 +92,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
         show_problems(error.problems, err=True)
         sys.exit(2)
     subject = _subject(choice, file, options)
+    _warn_of_other_judge(subject, file)
     report = _ask(subject, file, options, run)
     if report.run.status != "completed":
         why = "the suite's `budget` is used up" if report.run.status == "budget" else "interrupted"
@@ -116,6 +122,21 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
         again = f"repeat the command with --resume {report.folder.id}"
         echo(f"to retry where the judge gave no answer, {again}", err=True)
         sys.exit(3)
+
+
+def _warn_of_other_judge(subject: Subject, file: LabelFile) -> None:
+    """People may have said pass to other criteria than the judge is asked about."""
+    from rejoinder.calibration.subjects import digest_of, title_of
+
+    digest = digest_of(subject)
+    if file.judge in (None, digest):
+        return
+    asked = f" ({shortened(one_line(file.asked), LONGEST_ASKED)})" if file.asked else ""
+    echo(
+        f"warning: the labels were given for judge {file.judge}{asked}, and not for this judge, {digest} "
+        f"({shortened(one_line(title_of(subject.check)), LONGEST_ASKED)}); what they say about it may be wrong",
+        err=True,
+    )
 
 
 def _next_commands(passport: Passport, subject: Subject) -> Commands:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from rejoinder.client import RunState
 from rejoinder.engine.recorded import RecordedRun
@@ -22,7 +22,7 @@ from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.api_runs import Nothing, enqueue, queued
 from rejoinder.server.errors import ApiError
 from rejoinder.server.found import open_run
-from rejoinder.server.labels import LabelRow, add_row, is_digest, label_file, label_id
+from rejoinder.server.labels import REPLIES, LabelRow, add_row, asked_of, is_digest, label_file, label_id
 from rejoinder.server.posted import known_targets
 from rejoinder.server.queue import Entry
 from rejoinder.server.result_lines import placed_results
@@ -72,14 +72,14 @@ class BlessAnswer(Struct, frozen=True):
 
 
 class LabelReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person says of a reply that a judge was asked about. `check`: places in the turn's checks, from 0; without
-    a turn, in those of the whole conversation."""
+    """What a person says of a reply. `check`: the judge that was asked about it, by its places in the turn's checks,
+    from 0; without a turn, in those of the whole conversation. Without it the label is for the reply alone."""
 
     run: Annotated[str, Meta(max_length=40)]
     case: Name
     target: Name
-    check: Annotated[tuple[Annotated[int, Meta(ge=0, le=10_000)], ...], Meta(min_length=1, max_length=20)]
     label: Literal["pass", "fail"]
+    check: Annotated[tuple[Annotated[int, Meta(ge=0, le=10_000)], ...], Meta(max_length=20)] = ()
     suite: str | None = None
     variant: str | None = None
     trial: Annotated[int, Meta(ge=1)] = 1
@@ -89,7 +89,7 @@ class LabelReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class LabelAnswer(Struct, frozen=True):
     name: str
-    """The digest of the judge's instructions, by which `judge test --check` knows it."""
+    """The digest of the judge's instructions, by which `judge test --check` knows it; `replies` without a judge."""
     file: str
     labels: int
 
@@ -204,26 +204,21 @@ def _is_meant(result: Result, frame: Frame, wanted: LabelReply) -> bool:
 
 
 def _row_of(result: Result, suite: str, wanted: LabelReply) -> tuple[LabelRow, str]:
-    """The row, and the judge that it is for. `suite`: as rows of the run call it."""
+    """The row, and the file that it is for. `suite`: as rows of the run call it."""
     turn = result.turns[-1] if result.turns else None
     if wanted.turn is not None:
         turn = next((one for one in result.turns if one.turn == wanted.turn), None)
     if turn is None or turn.response is None:
         raise ApiError(404, "the conversation has no such reply", code="no-turn")
+    row = LabelRow(id="", reply=turn.response, label=wanted.label, prompt=turn.prompt, note=wanted.note)
+    if not wanted.check:
+        return structs.replace(row, id=label_id(wanted.run, suite, result, turn.turn, ())), REPLIES
     checks = turn.checks if wanted.turn is not None else result.conversation_checks
     check = check_at(checks, wanted.check)
     if check is None or check.judged_by is None or not is_digest(check.judged_by):
         raise ApiError(422, "no judge was asked there", code="no-judge")
-    return (
-        LabelRow(
-            id=label_id(wanted.run, suite, result, wanted.turn, wanted.check),
-            reply=turn.response,
-            label=wanted.label,
-            prompt=turn.prompt,
-            note=wanted.note,
-        ),
-        check.judged_by,
-    )
+    name = label_id(wanted.run, suite, result, wanted.turn, wanted.check)
+    return structs.replace(row, id=name, asked=asked_of(check)), check.judged_by
 
 
 def _acts(path: str, handler: Any, summary: str, body: type[Struct]) -> Route:

@@ -27,7 +27,7 @@ from rejoinder.report.comparison_json import write_comparisons_json
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.errors import ApiError, no_run
 from rejoinder.server.found import open_run
-from rejoinder.server.labels import LabelFile, LabelRow, is_digest, label_file, label_files, read_rows
+from rejoinder.server.labels import REPLIES, LabelFile, LabelRow, is_digest, label_file, label_files, read_rows
 from rejoinder.suite import open_project, read_prices, read_targets
 from rejoinder.suite.discover import looks_like_suite
 
@@ -179,6 +179,8 @@ async def show_labels(api: Api, call: Call) -> LabelRowsAnswer:
     name = call.path["name"]
     path = label_file(api.settings.root, name)
     if not is_digest(name) or not os.path.lexists(path):
+        if name == REPLIES:
+            return LabelRowsAnswer(name, ())
         raise ApiError(404, f"there are no labels {name[:60]!r}", code="no-labels")
     return LabelRowsAnswer(name, tuple(await asyncio.to_thread(read_rows, path)))
 
@@ -215,6 +217,8 @@ ROUTES = (
     _list("/targets", list_targets, "The targets of the project.", TargetsAnswer),
     _list("/models", list_models, "Models whose prices are known.", ModelsAnswer, ModelsQuery),
     _list("/labels", list_labels, "The files of labels that people gave in the viewer.", LabelsAnswer),
-    _list("/labels/{name}", show_labels, "The labels for one judge.", LabelRowsAnswer),
+    _list(
+        "/labels/{name}", show_labels, "The labels for one judge; `replies`: those of replies alone.", LabelRowsAnswer
+    ),
     _list("/compare/{a}/{b}", compare_runs, "Run B against run A; each is a run or a baseline.", ComparisonAnswer),
 )

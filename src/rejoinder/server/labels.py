@@ -1,4 +1,5 @@
-"""Labels that people gave in the viewer: a file for each judge, which `rejoinder judge test --labels` reads.
+"""Labels that people gave in the viewer: a file for each judge, and one for replies alone. `rejoinder judge test
+--labels` reads them.
 
 The folder may come with a cloned repository: no link is followed, and a file is read up to a bound."""
 
@@ -15,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.locks import lock_within
-from rejoinder.model import Result
+from rejoinder.model import CheckResult, Result
+from rejoinder.report.course import called
 from rejoinder.run_files import (
     RunDamaged,
     lines_of,
@@ -29,6 +31,8 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.result_lines import read_line
 
 SUFFIX = ".jsonl"
+REPLIES = "replies"
+"""The name of the file of labels that are for no judge: no digest is spelt so."""
 LOCK_S = 2.0
 LARGEST = 1 << 26
 """Bytes of a file of labels."""
@@ -43,11 +47,13 @@ class LabelRow(Struct, frozen=True, kw_only=True):
     label: Literal["pass", "fail"]
     prompt: str = ""
     note: str = ""
+    asked: str = ""
+    """What the judge was asked when the label was given; empty for a label of the reply alone."""
 
 
 class LabelFile(Struct, frozen=True):
     name: str
-    """The digest of the judge's instructions."""
+    """The digest of the judge's instructions, or `replies`."""
     file: str
     labels: int
     passed: int
@@ -65,6 +71,12 @@ def is_digest(text: str) -> bool:
 def label_file(root: Path, digest: str) -> Path:
     """The labels for one judge."""
     return labels_folder(root) / f"{digest}{SUFFIX}"
+
+
+def asked_of(check: CheckResult) -> str:
+    """What a judge was asked."""
+    label = check.check.removeprefix(f"{check.kind} ") if check.kind else check.check
+    return f"{called(check)}: {label}" if check.name else label
 
 
 def label_id(run: str, suite: str, result: Result, turn: int | None, check: tuple[int, ...]) -> str:

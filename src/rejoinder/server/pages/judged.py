@@ -13,11 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result, State
-from rejoinder.report.course import called
 from rejoinder.report.page.rows import PLAIN, frame_of, suite_of
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
-from rejoinder.server.labels import LabelRow, is_digest, label_file, label_id, read_rows
+from rejoinder.server.labels import LabelRow, asked_of, is_digest, label_file, label_id, read_rows
 from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.result_lines import placed_results
 
@@ -119,7 +118,7 @@ def _of_result(run: str, suite: str, at: int, result: Result, digest: str) -> It
                 check=path,
             )
             said = Said(check.state, check.score, check.threshold, check.reason, check.judge)
-            yield Judged(item, Reply(result.title, prompt, response or "", _asked(check)), said)
+            yield Judged(item, Reply(result.title, prompt, response or "", asked_of(check)), said)
 
 
 def _walk(checks: Sequence[CheckResult], path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], CheckResult]]:
@@ -127,11 +126,6 @@ def _walk(checks: Sequence[CheckResult], path: tuple[int, ...] = ()) -> Iterator
         yield (*path, place), check
         if len(path) < 20:
             yield from _walk(check.children, (*path, place))
-
-
-def _asked(check: CheckResult) -> str:
-    label = check.check.removeprefix(f"{check.kind} ") if check.kind else check.check
-    return f"{called(check)}: {label}" if check.name else label
 
 
 def labels_of(desk: Desk, digest: str) -> dict[str, LabelRow]:

@@ -69,6 +69,32 @@ function takeView({ row }) {
   ];
 }
 
+/** What people said of replies, by the ids of the file; asked for once. @type {Promise<Map<string, string>> | null} */
+let givenLabels = null;
+const loadLabels = () => givenLabels ??= fetch('/api/v1/labels/replies').then(async answer => new Map(answer.ok ? (await answer.json()).labels.map((/** @type {{id: string, label: string}} */ { id, label }) => [id, label]) : []));
+
+/** Pass or fail, by a person, for any reply. @param {Turn} turn @param {Conversation} conversation @returns {Child} */
+function labelView(turn, conversation) {
+  const { run, pair } = dataSource.head(), { suite, case: name, target, variant = null, trial } = conversation.row;
+  if (!pageData.acts || pair || conversation.control === turn || turn.response == null) return null;
+  const id = [run, suite, name, target, variant ?? '', trial, turn.turn].join(':');
+  /** @param {'pass' | 'fail'} label */
+  const button = label => buttonView(label === 'pass' ? 'Pass' : 'Fail', () => give(label), { class: 'btn quiet small', 'aria-label': `Label the reply of turn ${turn.turn}: ${label}`, 'aria-pressed': 'false' });
+  /** @type {['pass' | 'fail', HTMLElement][]} */
+  const both = [['pass', button('pass')], ['fail', button('fail')]];
+  /** @param {string | undefined} given */
+  const tell = given => both.forEach(([label, one]) => one.setAttribute('aria-pressed', String(label === given)));
+  /** @param {'pass' | 'fail'} label */
+  const give = label => attempt(async () => {
+    const { file, labels } = await sendAct('POST', '/labels', { run, suite, case: name, target, variant, trial, turn: turn.turn, label });
+    (await loadLabels()).set(id, label);
+    tell(label);
+    toast(`Labelled: ${label}. ${file} has ${countText(labels, 'label')}.`);
+  });
+  loadLabels().then(known => tell(known.get(id)), () => null);
+  return h('span.give', { role: 'group', 'aria-label': 'Your label' }, 'Your label: ', both.map(([, one]) => one));
+}
+
 /** @param {Check} check @returns {Child} */
 function judgeLinks({ judged_by: digest, judge }) {
   if (!digest || !judge || dataSource.head().pair) return null;
@@ -129,6 +155,6 @@ function runActs() {
   if (Object.keys(judges).length) keyList.splice(-1, 0, { key: 'l', says: 'label replies', press: () => location.assign(labelHref()) });
 }
 
-actions.turn.push(forkView);
+actions.turn.push(forkView, labelView);
 actions.conversation.push(takeView);
 actions.check.push(judgeLinks);
