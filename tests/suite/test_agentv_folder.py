@@ -216,6 +216,14 @@ def test_an_unused_target_never_fails_a_suite(project: Project, entry: dict[str,
     assert "error[" in used.output
 
 
+def test_the_warning_about_an_unused_target_of_ours_has_the_right_line(project: Project) -> None:
+    text = "targets:\n  - name: broken\n    provider: openai\n    model: m\n    temprature: 1\n"
+    project.write(".rejoinder/targets.yaml", text)
+    project.write("evals.yaml", SUITE)
+    [file] = [one for one in project.validate("evals.yaml")["files"] if one["path"] != "evals.yaml"]
+    assert [one["suggestion"] for one in file["warnings"]] == ["    temperature: 1"]
+
+
 def test_a_nearer_definition_replaces_a_faulty_one(project: Project) -> None:
     project.write(".git/HEAD", "x")
     project.write(".rejoinder/targets.yaml", {"targets": [{"name": "t", "provider": "http"}]})

@@ -35,8 +35,13 @@ def is_of_agentv(file: str | Path) -> bool:
 
 
 def as_warnings(problems: Iterable[Problem]) -> list[Problem]:
-    """Problems that block nothing, without proposals to change another program's file."""
-    return [structs.replace(problem, severity="warning", suggestion=None) for problem in problems]
+    """Problems that block nothing."""
+    return [structs.replace(problem, severity="warning") for problem in problems]
+
+
+def as_foreign(problems: Iterable[Problem]) -> list[Problem]:
+    """Warnings about another program's file, without proposals to change it."""
+    return [structs.replace(problem, suggestion=None) for problem in as_warnings(problems)]
 
 
 def without_unread_settings(entry: dict[str, Any]) -> dict[str, Any]:
@@ -65,8 +70,8 @@ def problems_of_configuration(problems: Iterable[Problem]) -> Iterator[Problem]:
         if path[:1] == ("targets",):
             continue  # AgentV 5 has other things there
         if not path:
-            yield from as_warnings([problem])
+            yield from as_foreign([problem])
         elif problem.code != "unknown-key" or len(path) != 1:
             yield structs.replace(problem, suggestion=None)
         elif str(path[0]) not in _UNREAD_CONFIGURATION:
-            yield from as_warnings([structs.replace(problem, message=f"the key `{path[0]}` is not read here")])
+            yield from as_foreign([structs.replace(problem, message=f"the key `{path[0]}` is not read here")])

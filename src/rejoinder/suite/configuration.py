@@ -18,7 +18,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Price, Problem
 from rejoinder.project import EnvFile, Environment, Finder, display_path, env_files, merge_environment
 from rejoinder.project.folders import find_repository, find_root, folders_above
-from rejoinder.suite.agentv_files import FOLDER, as_warnings, is_of_agentv, problems_of_configuration
+from rejoinder.suite.agentv_files import FOLDER, as_foreign, is_of_agentv, problems_of_configuration
 from rejoinder.suite.schema import find_violations, is_in_target
 from rejoinder.suite.source import Source, read_source
 
@@ -107,7 +107,7 @@ def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[P
     """A configuration file and its problems, but those of its targets, which count only where one is used."""
     source, problems = read_source(path, display_path(path, working))
     if source is None or source.document.data is None:
-        return None, as_warnings(problems) if is_of_agentv(path) else problems
+        return None, as_foreign(problems) if is_of_agentv(path) else problems
     data = source.document.data
     found = [source.violation(one) for one in find_violations(data, "config") if not is_in_target(one.path, data)]
     if is_of_agentv(path):

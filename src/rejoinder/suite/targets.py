@@ -24,7 +24,7 @@ from rejoinder.project.files import (
     find_certificate,
 )
 from rejoinder.spelling import did_you_mean, list_words
-from rejoinder.suite.agentv_files import as_warnings, is_of_agentv, problems_of_target, without_unread_settings
+from rejoinder.suite.agentv_files import as_foreign, is_of_agentv, problems_of_target, without_unread_settings
 from rejoinder.suite.commands import find_command_faults
 from rejoinder.suite.configuration import Project, configuration_files
 from rejoinder.suite.document_paths import DocumentPath, write_path
@@ -269,7 +269,7 @@ def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Pr
         problems += [source.violation(warning, "warning") for warning in warnings]
         if not isinstance(data, dict) or (violations and not is_of_agentv(path)):
             source = None
-    return source, as_warnings(problems) if is_of_agentv(path) else problems
+    return source, as_foreign(problems) if is_of_agentv(path) else problems
 
 
 def resolve(value: str, targets: Mapping[str, Target]) -> Target | None:
