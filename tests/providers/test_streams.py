@@ -30,7 +30,6 @@ STREAMS = {
     "events": (FRAMES, "text/event-stream"),
     "events of prose": (WORDS, "text/event-stream; charset=utf-8"),
     "one event of prose": ("data: Paris\n\n", "Text/Event-Stream"),
-    "an empty stream": ("", "text/event-stream"),
     "ndjson": (LINES, "application/x-ndjson"),
     "ndjson without x": (LINES, "application/ndjson; charset=utf-8"),
     "one line": ('{"reply": "Paris"}\n', "application/jsonl"),
