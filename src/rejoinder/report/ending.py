@@ -44,6 +44,7 @@ from rejoinder.report.summary import (
     budget_words,
     cache_notes,
     condition_rates,
+    confirmed_words,
     corrected_words_of,
     doubt_words,
     limit_words,
@@ -340,6 +341,7 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
     quiet: list[str] = []
     if not extras.figures:
         quiet += spoilt_words(summary.spoilt)
+        quiet += confirmed_words(summary)
         quiet += [quarantine_words(case) for case in summary.quarantined[:MOST_QUARANTINED]]
         quiet += [text for text in (unpriced_words(summary),) if text]
         quiet += [f"{receipt.asked_again:,} asked again after an error"] if receipt.asked_again else []

@@ -21,7 +21,7 @@ from rejoinder.model.runs import (
     SpoiltCounts,
     TargetSummary,
 )
-from rejoinder.report.words import count, shortened
+from rejoinder.report.words import count, money, shortened
 from rejoinder.spelling import list_words
 
 BAR_WIDTH = 20
@@ -54,6 +54,7 @@ def write_summary(run: Receipt, summary: Summary) -> Iterator[str]:
     yield from _lines("users", spoilt_words(summary.spoilt))
     yield from _lines("faults", fault_words(summary))
     yield from _repeats(summary)
+    yield from _lines("again", confirmed_words(summary))
     yield from _lines("apart", map(quarantine_words, summary.quarantined[:MOST_QUARANTINED]))
     yield from _score(summary)
     metrics = ((of, name, metric) for of, one in parts for name, metric in one.metrics.items())
@@ -327,6 +328,19 @@ def quarantine_words(case: QuarantinedCase) -> str:
     if case.active:
         return f"{text}, not counted until {case.until} ({case.reason})"
     return f"{text}; its quarantine ended on {case.until}, so it counts again ({case.reason})"
+
+
+def confirmed_words(summary: Summary) -> Iterator[str]:
+    """`further trials: c3 0 of 7, c4 1 of 3 passed; not counted; $0.02`: of cases that fail and passed before."""
+    cases = summary.confirmed
+    if not cases:
+        return
+    named = [f"{case.id} {case.passed} of {case.trials}" for case in cases[:MOST_QUARANTINED]]
+    more = f" and {count(len(cases) - MOST_QUARANTINED, 'more case')}" if len(cases) > MOST_QUARANTINED else ""
+    costs = [case.cost for case in cases]
+    known = sum(cost for cost in costs if cost is not None)
+    cost = f"; {money(known)} beside the cost of the run" if known and None not in costs else ""
+    yield f"asked again, not counted: {', '.join(named)}{more} passed{cost}"
 
 
 def _score(summary: Summary) -> Iterator[str]:

@@ -29,6 +29,7 @@ from rejoinder.report.summary import (
     budget_words,
     cache_notes,
     condition_rates,
+    confirmed_words,
     doubt_words,
     fault_words,
     is_only_doubted,
@@ -276,6 +277,7 @@ def notes_of(run: Run) -> Iterator[str]:
         yield JUDGED_ITSELF
     yield from fault_words(summary)
     yield from spoilt_words(summary.spoilt)
+    yield from confirmed_words(summary)
     yield from map(quarantine_words, summary.quarantined[:MOST_QUARANTINED])
     if unpriced := unpriced_words(summary):
         yield unpriced
