@@ -32,6 +32,13 @@ def with_target(**target: Any) -> Raw:
     return {**scripted(1), "targets": [{"name": "s", **target}]}
 
 
+def of_agentv(more: dict[str, Any]) -> dict[str, Any]:
+    """A suite with one conversation in AgentV's form."""
+    turns = [{"input": "a", "assertions": [{"type": "contains", "value": "one"}]}]
+    suite = {key: value for key, value in scripted(1).items() if key != "evals"}
+    return {**suite, "tests": [{"id": "a", "mode": "conversation", "turns": turns, **more}]}
+
+
 def hostile_suites(url: str) -> dict[str, Raw]:
     """Every way in which a suite can name an address, a variable, a command, code or a file."""
     judge = {"name": "j", "provider": "scripted", "judge": [True]}
@@ -75,6 +82,15 @@ def hostile_suites(url: str) -> dict[str, Raw]:
             user={"goal": "g", "target": "s", "audit": "openai/gpt-5", "stop": "DONE"}, prompt=None
         ),
         "an agent that needs no entry": {**scripted(1), "target": "claude"},
+        "a target of a list": {**scripted(1), "target": [scripted(1)["targets"][0]["name"], "openai/gpt-5"]},
+        "a target of a list of a case": with_case(execution={"target": ["openai/gpt-5"]}),
+        "a target of a conversation of AgentV": of_agentv({"execution": {"target": "openai/gpt-5"}}),
+        "env in a conversation of AgentV": of_agentv(
+            {"turns": [{"input": "{{ env('LEAKED') }}", "assertions": ["a"]}]}
+        ),
+        "env in an assertion of AgentV": of_agentv(
+            {"turns": [{"input": "a", "assertions": [{"type": "contains", "value": "{{ env('LEAKED') }}"}]}]}
+        ),
         "a target named by a variable": {**scripted(1), "target": "{{ var('t') }}", "vars": {"t": "openai/gpt-5"}},
         # Variables, secrets and the environment
         "env in a prompt": with_case(prompt="{{ env('LEAKED') }}"),
@@ -416,7 +432,8 @@ class TestOwnSuites:
 
 
 HARMLESS = """
-    $schema after aggregation always and arguments ask assert at_least before budget by_turn cache calls check checks
+    $schema after aggregation always and arguments ask assert assertions at_least
+    tests before budget by_turn cache calls check checks
     chat_file_style agent_paths combine concat condition conditions contains contains_all contains_any contains_json
     content control conversation_checks conversation_id cost criteria criterion dataset default_system_prompt defaults
     delay_ms description embedding_target embeddings ends_with equals error evalcases evals evaluator evaluators
