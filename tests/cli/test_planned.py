@@ -134,13 +134,14 @@ def on_screen() -> ToldOnScreen:
 
 def test_a_tick_names_the_step_that_failed() -> None:
     [tick] = Told(io.StringIO()).ticks(WENT_ON)
-    assert tick.startswith("FAIL booking turn 2, step 2 of 3, par") and ": contains four: two" in tick
+    assert tick.startswith("FAIL booking turn 2, step 2 of 3, par") and ': contains "four": two' in tick
     [tick] = on_screen().ticks(WENT_ON)
     assert tick.startswith("✗ booking  turn 2, step 2 of 3")
     assert "\x1b" not in tick
-    over = Verdict("never icontains sorry", "failed", 0.0, "turn 2 does", kind="never")
+    inner = Verdict("icontains sorry", "passed", 1.0, "contains it", kind="icontains")
+    over = Verdict("never icontains sorry", "failed", 0.0, "turn 2 does", kind="never", children=(inner,))
     [tick] = on_screen().ticks(Outcome(status="failed", turns=(turn(1),), conversation_checks=(over,)))
-    assert tick.startswith("✗ booking  turn 1  never icontains sorry")
+    assert tick.startswith('✗ booking  turn 1  never icontains "sorry"')
 
 
 def test_planned_turns_are_no_recovery_and_spoilt_conversations_no_failure() -> None:

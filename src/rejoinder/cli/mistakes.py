@@ -62,8 +62,6 @@ OPTIONS_ELSEWHERE = {
 }
 """Options that other tools have, and those that do the same here."""
 
-LISTING = ("list", "ls", "all")
-"""What groups of commands do by themselves, unless they have such a command."""
 _NO_COMMAND = re.compile(r"No such command '(.*)'", re.DOTALL)
 
 
@@ -151,8 +149,6 @@ def _no_command(place: int, given: Sequence[str], known: Sequence[str]) -> Mista
     """The word at a place is none of the known commands."""
     word = given[place]
     meant = nearest(word, [name for name in known if name not in _DELETING])
-    if place and word in LISTING:
-        return Mistake(f"there is no command {word}", (_line(*given[:place], *given[place + 1 :]), "lists them"))
     if meant is None:
         before = [*given[:place], "--help"]
         return Mistake(f"there is no command {word}", (_line(*before), "lists the commands"))
