@@ -352,7 +352,7 @@ def test_the_terminal_says_what_the_run_does_not_fail_for(project: Project) -> N
     shown = project.run("show")
     assert "PASS often-1  ....F  4 of 5  38 to 96  flaky, 4 of 5 needed" in shown
     assert "never-2 on it: 0 of 1 passed, not counted until 9999-12-31 (the tokenizer)" in shown
-    assert shown.splitlines()[-1] == "PASS 1 of 1 case passed (1 flaky), 80% (38 to 96)"
+    assert shown.splitlines()[-1] == "PASS 1 of 1 case passed (1 flaky), 80% of trials (38 to 96)"
     play(project, [*excused, case("never-1", YES)], python("answer"))
     assert "FAIL never-1: Question never-1" in project.run("show")
 

@@ -201,7 +201,10 @@ def test_in_words_the_result_is_the_last_line_and_each_line_begins_with_a_word()
     [
         ([result("a"), result("b")], "PASS 2 passed of 2, 100% (34 to 100)"),
         ([in_error("a", "boom")], "ERROR nothing was tested: 1 error, no rate"),
-        ([in_error("a", "boom"), result("b")], "ERROR 1 error, 1 passed of 2, 50% (9 to 91)"),
+        (
+            [in_error("a", "boom"), result("b")],
+            "ERROR 1 error, 1 passed of 2, 50% (9 to 91); 100% of the 1 without an error",
+        ),
         ([lost("a")], "FAIL 1 failed of 1"),
     ],
 )

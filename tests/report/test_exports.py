@@ -62,7 +62,7 @@ def test_the_numbers_of_a_run_are_the_same_in_every_export(project: Project) -> 
     texts = {name: "".join(form.write(report)) for name, form in FORMATS.items()}
     assert 'tests="2" failures="1"' in texts["junit"]
     assert json.loads(texts["ctrf"])["results"]["summary"]["failed"] == 1
-    assert "## rejoinder: 2 of 4 passed" in texts["markdown"]
+    assert "## rejoinder: 1 of 2 cases passed (2 of 4 trials)" in texts["markdown"]
     rows = list(csv.DictReader(io.StringIO(texts["csv"])))
     assert [row["status"] for row in rows] == ["passed", "passed", "failed", "failed"]
     assert "results[4]" in texts["toon"]
@@ -95,10 +95,11 @@ def test_every_export_judges_a_case_as_the_run_does() -> None:
 
 def test_the_numbers_of_markdown_add_up() -> None:
     text = "".join(FORMATS["markdown"].write(judged_together()))
-    assert text.startswith("## rejoinder: 5 of 6 passed, 2 in quarantine\n\n> [!TIP]\n")
+    assert text.startswith("## rejoinder: 2 of 2 cases passed (5 of 6 trials), 2 in quarantine\n\n> [!TIP]\n")
     line = text.splitlines()[3]
-    assert line == "> 5 passed on the first try, 0 recovered, 1 failed, 0 ended in an error, 2 in quarantine"
-    assert sum(map(int, re.findall(r"\d+", line))) == 8 == judged_together().summary.total
+    trials = "5 passed on the first try, 0 recovered, 1 failed, 0 ended in an error, 2 in quarantine"
+    assert line == f"> 2 passed, 0 failed, 0 had errors (trials: {trials})"
+    assert sum(map(int, re.findall(r"\d+", trials))) == 8 == judged_together().summary.total
     assert "### Not passed" not in text
     assert "### Passed together\n\n- ✅ `often`, 4 of 5 passed, 4 of 5 needed\n" in text
     words = "in quarantine until 2099-01-01: the new tokenizer; 1 of 2 passed"

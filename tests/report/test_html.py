@@ -132,7 +132,10 @@ def test_several_targets_have_no_common_rate() -> None:
             "There is no rate, because more than half had an error.",
         ),
         (made_run([result("a")], status="interrupted"), "The run was interrupted: 1 of 1 conversations have ended."),
-        (made_run([result("a"), in_error("b"), result("c")]), "1 ended in an error and counts as not passed."),
+        (
+            made_run([result("a"), in_error("b"), result("c")]),
+            "1 ended in an error and counts as not passed: 100% of the 2 without an error passed.",
+        ),
         (made_run([result("a"), failed("b")], options={"failed_from": "x"}), "Only what did not pass in x was run."),
     ],
 )

@@ -48,7 +48,7 @@ def _ours(token: Token) -> str:
 
 def test_what_did_not_pass_stands_there_with_place_and_reason() -> None:
     text = written("markdown", mixed())
-    assert text.startswith("## rejoinder: 4 of 9 passed\n\n> [!CAUTION]\n")
+    assert text.startswith("## rejoinder: 2 of 6 cases passed (4 of 9 trials)\n\n> [!CAUTION]\n")
     tokens = parse(text)
     reasons = [token.content for token in tokens if token.type == "code_inline"]
     assert 'match "*105*": *105* is not in it' in reasons

@@ -224,9 +224,10 @@ def next_commands(report: RunReport) -> Commands:
         return ((tried, "try one call"), *again) if tried is not None else again
     if not summary.failed:
         return ()
-    decided = (result for result in report.results if result.counts_on(run.day))
-    failed = next((result for result in decided if result.status == "failed"), None)
-    return _after_failure(report, failed) if failed is not None else ()
+    from rejoinder.report.runs import tried_cases
+
+    failed = next((case for case in tried_cases(report) if case.status == "failed"), None)
+    return _after_failure(report, failed.deciding) if failed is not None else ()
 
 
 def _after_failure(report: RunReport, failed: Result) -> Commands:

@@ -131,6 +131,16 @@ class Trials:
             rate_of(self._cases_by(lambda one: one.gained)),
         )
 
+    def without_errors(self) -> Rate | None:
+        """The pass rate of the trials that did not end in an error; None if none did, or if all did."""
+        if not any(one.errors for one in self._closed):
+            return None
+        counts = Counter[tuple[int, int]]()
+        for one, cases in self._closed.items():
+            if one.trials > one.errors:
+                counts[one.passed, one.trials - one.errors] += cases
+        return rate_of(counts) if counts else None
+
     def _cases_by(self, count: Callable[[TrialCounts], int]) -> Counter[tuple[int, int]]:
         """How many cases have so many of some trials, and so many trials."""
         counts = Counter[tuple[int, int]]()

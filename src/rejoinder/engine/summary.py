@@ -29,6 +29,7 @@ from rejoinder.model import (
     is_in_quarantine,
     judge_case,
 )
+from rejoinder.model.cases import CaseStatus, is_flaky
 from rejoinder.model.results import NO_USAGE_RESULT
 from rejoinder.model.runs import (
     CaseVerdicts,
@@ -162,6 +163,7 @@ class _Counts:
             "cases": self.trials.cases,
             "usage": self.usage,
             "cost": self.costs.total(),
+            "without_errors": None if no_rate else self.trials.without_errors(),
             "rates": rates,
             "net_recovery": None if pooled else self.trials.net_recovery(),
         }
@@ -339,7 +341,8 @@ class _Cases:
         self._statuses: dict[Status, int] = {}
         self._spoilt = 0
         """Of the trials of this case; the others are counted by how they ended."""
-        self._passed = self._failed = 0
+        self._verdicts: Counter[CaseStatus] = Counter()
+        self._flaky = 0
         self.unmeasured: Counter[tuple[str, str | None]] = Counter()
         """Cases on each target, in each variant, of which every trial is spoilt."""
         self.quarantined: list[QuarantinedCase] = []
@@ -374,16 +377,16 @@ class _Cases:
             self.quarantined.append(
                 QuarantinedCase(first.id, first.file, first.target, until, reason, passed, trials, errors, active)
             )
-        if status == "passed":
-            self._passed += 1
-        elif status == "spoilt":
+        self._verdicts[status] += 1
+        if status == "spoilt":
             self.unmeasured[first.target, first.variant] += 1
         elif status != "apart":
-            self._failed += 1
+            self._flaky += is_flaky(statuses)
 
     @property
     def verdicts(self) -> CaseVerdicts:
-        return CaseVerdicts(self._passed, self._failed)
+        found = self._verdicts
+        return CaseVerdicts(found["passed"], found["failed"], found["error"], self._flaky)
 
 
 def _confirmed(case: CaseName, trials: Sequence[Result]) -> ConfirmedCase:

@@ -22,7 +22,7 @@ from rejoinder.model.history import RunRow
 from rejoinder.run_files import RunDamaged, read_whole, replace_file
 
 FILE = ".rejoinder/index.sqlite"
-FORMAT = 2
+FORMAT = 3
 """Another number where rows have other fields, or are made in another way."""
 LARGEST = 1 << 28
 MOST_STEPS = 100_000

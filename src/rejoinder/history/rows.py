@@ -70,7 +70,8 @@ def _is_part(receipt: Receipt) -> bool:
 
 def _figures(summary: Summary) -> RowFigures:
     figures: dict[str, Any] = {name: getattr(summary, name) for name in RowFigures.__struct_fields__}
-    return RowFigures(**{**figures, "unfinished": max(0, summary.unfinished)})
+    figures["unfinished"] = max(0, summary.unfinished)
+    return RowFigures(**figures)
 
 
 class _Call(Struct, frozen=True):

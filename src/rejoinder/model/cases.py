@@ -36,6 +36,11 @@ def judge_case(statuses: Mapping[Status, int], first: Result, day: str, spoilt: 
     return "error" if passes_together(passed + errors, trials, first.needed) else "failed"
 
 
+def is_flaky(statuses: Mapping[Status, int]) -> bool:
+    """Whether a case passed in some trials and failed in others."""
+    return statuses.get("passed", 0) > 0 and statuses.get("failed", 0) > 0
+
+
 def is_in_quarantine(result: Result, day: str) -> bool:
     return result.quarantine is not None and not result.quarantine.is_over(day)
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rejoinder.model.results import Count, Number
-from rejoinder.model.runs import RunStatus, mostly_errors
+from rejoinder.model.runs import CaseVerdicts, RunStatus, mostly_errors
 
 ListedStatus: TypeAlias = RunStatus | Literal["damaged"]
 Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
@@ -47,6 +47,12 @@ class RowFigures(Struct, frozen=True, kw_only=True):
     total_cost: Number | None
     duration_s: Number
     exit_code: Annotated[int, Meta(ge=0, le=255)]
+    by_case: CaseVerdicts = CaseVerdicts()
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether cases were tried more than once. Earlier versions did not count cases."""
+        return 0 < self.by_case.total < self.passed + self.failed + self.errors
 
     @property
     def is_mostly_errors(self) -> bool:

@@ -374,7 +374,15 @@ class CaseVerdicts(Struct, frozen=True):
 
     passed: Count = 0
     failed: Count = 0
-    """Those that did not pass, for whatever reason."""
+    """Those that would not have passed without their errors either."""
+    errors: Count = 0
+    """Those that could have passed without their errors. Earlier versions counted them as failed."""
+    flaky: Count = 0
+    """Those of all of them that passed in some trials and failed in others."""
+
+    @property
+    def total(self) -> int:
+        return self.passed + self.failed + self.errors
 
 
 class QuarantinedCase(Struct, frozen=True):
@@ -433,6 +441,7 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     cost: Number | None
     duration_s: Number | None
     """The median of its model's replies."""
+    without_errors: Rate | None = None
     rates: Rates | None = None
     net_recovery: NetRecovery | None = None
     recovery: tuple[Recovery, ...] = ()
@@ -535,6 +544,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     recovery_tokens: Count = 0
     recovery_cost: Number | None = None
     """What follow-ups cost; None where a part of it is unknown."""
+    without_errors: Rate | None = None
+    """The pass rate of the conversations that did not end in an error; None if none did, or if there is no rate."""
     rates: Rates | None = None
     """None with several targets, variants, or conditions of sharded tasks: a rate of two models is a rate of neither.
     None where every conversation ended in an error, too: nothing was tested."""
@@ -603,4 +614,4 @@ class Summary(Struct, frozen=True, kw_only=True):
     @property
     def has_repeats(self) -> bool:
         """Were cases tried more than once?"""
-        return self.finished > self.by_case.passed + self.by_case.failed
+        return self.finished > self.by_case.total

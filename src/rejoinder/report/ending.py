@@ -184,13 +184,13 @@ def _errors(run: Run, found: Found, form: Form, traceback: str | None) -> Iterat
 
 def _alike(message: str, group: Alike, run: Run, form: Form) -> Iterator[Line]:
     if group.number == 1:
-        yield from write_failure(group.first.deciding, form, _on(group.first.deciding, run))
+        yield from write_failure(group.first, form, _on(group.first, run))
         return
     text = (
         f"{form.cut(safe(message), 4 * form.room)} in {group.number:,} of {count(run.summary.decided, 'conversation')}"
     )
     yield from paragraph(line(("error: ", "fail"), text), form)
-    more = f", {form.dots}" if group.number > len(group.ids) else ""
+    more = f", {form.dots}" if group.cases > len(group.ids) else ""
     yield line((f"  {form.cut(', '.join(map(safe, group.ids)), form.room - 10)}{more}", "quiet"))
 
 
@@ -260,6 +260,7 @@ _STRIP: dict[str, tuple[str, str, Role]] = {
     "skipped": ("–", "s", "quiet"),
 }
 """How a trial went: as a sign, as a letter, and its role."""
+_SIGN = {True: "✓", False: "✗"}
 
 
 def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
@@ -277,14 +278,12 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
         bounds = wilson(case.passed, case.finished) or (0.0, 1.0)
         ways = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:MOST_TRIALS]]
         trials = [Piece(sign if form.symbols else letter, role) for sign, letter, role in ways]
-        word = "failed" if not case.passed else "flaky"
+        word = "error" if case.status == "error" else "flaky" if case.passed else "failed"
         wanted = "" if case.first.needed is None else f", {case.first.needed[0]} of {case.first.needed[1]} needed"
         numbers = f"  {case.passed} of {case.finished}  {interval(bounds)}  "
-        role: Role = "fail" if not case.passed else "warn"
-        start = (
-            *mark("✓" if case.status == "passed" else "✗", form),
-            Piece(f"{form.cut(name, longest).ljust(longest)}  "),
-        )
+        role: Role = "warn" if word == "flaky" else "fail"
+        sign = (_error_mark(form), Piece(" ")) if word == "error" else mark(_SIGN[case.status == "passed"], form)
+        start = (*sign, Piece(f"{form.cut(name, longest).ljust(longest)}  "))
         yield (*start, *trials, Piece(numbers, "quiet"), Piece(word, role), Piece(wanted, "quiet"))
     if found.uneven.left:
         yield line((f"and {found.uneven.left:,} more", "quiet"))
@@ -301,7 +300,7 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
     on = [Piece(" on "), Piece(safe(targets[0]), "name")] if len(targets) == 1 else []
     on += [Piece(f", {safe(name)}") for name in summary.by_variant if len(summary.by_variant) == 1]
-    cases = str(receipt.chosen or "") or count(summary.cases or summary.by_case.passed + summary.by_case.failed, "case")
+    cases = str(receipt.chosen or "") or count(summary.cases or summary.by_case.total, "case")
     cost = _cost(summary, receipt.budget)
     parts = [
         cases,
@@ -390,8 +389,7 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
         )
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
         return
-    lost = summary.failed and (not summary.has_repeats or summary.by_case.failed)  # some trials may fail
-    if lost and not early:
+    if summary.by_case.failed and not early:  # some trials may fail
         parts = list(mark("✗", form))
     elif early:
         parts = [*mark("!", form), Piece(f"{early}: ", "warned")]
@@ -446,31 +444,28 @@ def _counted(run: Run) -> list[Piece]:
 
 
 def _by_case(summary: Summary, found: Found) -> list[Piece]:
-    """`3 of 12 cases failed (1 always, 2 flaky), 9 passed (1 flaky)`."""
-    cases = summary.by_case
-    total = cases.passed + cases.failed
-    failing = [case for case in found.uneven.shown if case.status != "passed"]
-    always = sum(not case.passed for case in failing)
-    flaky = sum(case.status == "passed" for case in found.uneven.shown)
+    """`3 of 12 cases failed (1 always, 2 flaky), 2 had errors, 7 passed (1 flaky)`."""
+    cases, of = summary.by_case, f" of {count(summary.by_case.total, 'case')}"
+    kinds = f" ({found.always:,} always, {cases.failed - found.always:,} flaky)"
+    told: list[tuple[int, str, Role, str]] = [
+        (cases.failed, "failed", "fail", kinds),
+        (cases.errors, "had errors", "fail", ""),
+        (cases.passed, "passed", "pass", f" ({found.flaky:,} flaky)" if found.flaky else ""),
+    ]
     pieces: list[Piece] = []
-    if cases.failed:
-        kinds = f" ({always:,} always, {cases.failed - always:,} flaky)" if not found.uneven.left else ""
-        pieces += [Piece(f"{cases.failed:,} of {count(total, 'case')} failed", "fail"), Piece(kinds, "quiet")]
-    if cases.passed:
-        text = f"{cases.passed:,} passed" if cases.failed else f"{cases.passed:,} of {count(total, 'case')} passed"
-        pieces += [
-            *([Piece(", ")] if pieces else []),
-            Piece(text, "pass"),
-            Piece(f" ({flaky:,} flaky)" if flaky else "", "quiet"),
-        ]
+    for number, word, role, more in told:
+        if number:
+            gap = [Piece(", ")] if pieces else []
+            pieces += [*gap, Piece(f"{number:,}{'' if pieces else of} {word}", role), Piece(more, "quiet")]
     return pieces
 
 
 def _rate(run: Run, form: Form) -> Line:
     """The rate, or why there is none."""
-    from rejoinder.stats import percent
+    from rejoinder.stats import percent, without_errors_words
 
     summary, rates = run.summary, run.summary.rates
+    tested = without_errors_words(summary.without_errors)
     if _EARLY.get(run.run.status) or summary.unfinished > 0:
         return line((f"of {summary.finished:,}, no rate yet" if form.symbols else "no rate yet", "quiet"))
     if run.run.reported.fail_fast and summary.skipped:
@@ -482,9 +477,10 @@ def _rate(run: Run, form: Form) -> Line:
     if rates is None or rates.eventual.rate is None or rates.eventual.interval is None or summary.finished < 2:
         return EMPTY
     if summary.has_repeats and summary.recovery:  # the table has it
-        return EMPTY
+        return line((tested, "quiet")) if tested else EMPTY
     rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
     only = f" of the {summary.finished:,} that did not pass before" if run.run.reported.failed_from is not None else ""
-    bounds = bounds_words(summary.spoilt)
-    shown = f" ({interval(rates.eventual.interval)}){only}{bounds and f', {bounds}'}"
+    trials, bounds = " of trials" if summary.has_repeats else "", bounds_words(summary.spoilt)
+    notes = f"{bounds and f', {bounds}'}{tested and f'; {tested}'}"
+    shown = f"{trials} ({interval(rates.eventual.interval)}){only}{notes}"
     return line((rate, "name"), (shown, "quiet"))

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from rejoinder.model import Result, Summary
 from rejoinder.model.runs import TargetSummary
-from rejoinder.report.runs import Run, Tried, tried_cases
+from rejoinder.report.runs import Run, SameError, Tried, tried_cases
 
 _T = TypeVar("_T")
 
@@ -38,9 +38,11 @@ class Cell(Struct, frozen=True):
 class Alike(Struct):
     """Errors of the same words."""
 
-    first: Tried
+    first: Result
     ids: list[str]
     number: int = 0
+    """Conversations."""
+    cases: int = 0
 
 
 class Errors(Struct):
@@ -84,6 +86,10 @@ class Found(Struct):
     uneven: Listed[Tried] = field(default_factory=lambda: Listed(MOST_STRIPS))
     """Cases of several trials that did not all pass."""
     errors: Errors = field(default_factory=lambda: Errors({}))
+    always: int = 0
+    """Failed cases that passed in no trial."""
+    flaky: int = 0
+    """Cases that passed together, and failed in some trials."""
     steady: int = 0
     """Cases of several trials that all passed."""
     grid: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
@@ -123,10 +129,13 @@ def look_through(run: Run) -> Found:
                 found.uneven.add(case)
             else:
                 found.steady += case.finished > 0
-        if case.status == "error" and case.deciding.error is not None:
-            _add_error(found, case, case.deciding.error.message)
+        if case.status not in ("apart", "spoilt"):
+            for message, same in case.errors.items():
+                _add_error(found, message, same)
         if case.status == "failed":
             found.failed.add(case)
+            found.always += not case.passed
+        found.flaky += case.status == "passed" and case.is_flaky
     return found
 
 
@@ -138,15 +147,16 @@ def columns_of(summary: Summary) -> tuple[str, ...]:
     return tuple(f"{target} / {variant}" for target in targets for variant in variants)
 
 
-def _add_error(found: Found, case: Tried, message: str) -> None:
+def _add_error(found: Found, message: str, same: SameError) -> None:
     errors = found.errors
     if message not in errors.alike and len(errors.alike) >= MOST_ROWS:
-        errors.others += 1
+        errors.others += same.number
         return
-    group = errors.alike.setdefault(message, Alike(case, []))
-    group.number += 1
+    group = errors.alike.setdefault(message, Alike(same.first, []))
+    group.number += same.number
+    group.cases += 1
     if len(group.ids) < MOST_IDS:
-        group.ids.append(case.first.id)
+        group.ids.append(same.first.id)
 
 
 def _place(found: Found, case: Tried, column: str) -> None:

@@ -109,7 +109,10 @@ def _passed(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
     if counted is None or not counted.passed + counted.failed:
         return EMPTY
-    return line(f"{counted.passed:,} of {counted.passed + counted.failed + counted.errors:,}")
+    trials = f"{counted.passed:,} of {counted.passed + counted.failed + counted.errors:,}"
+    if counted.has_repeats:
+        return line(f"{counted.by_case.passed:,} of {counted.by_case.total:,} ({trials} trials)")
+    return line(trials)
 
 
 def _counted(row: RunRow) -> RowFigures | None:
@@ -167,8 +170,9 @@ def _came_to(row: RunRow) -> str:
         return row.outcome if row.planned is None or counted is not None else f"{row.status}, {row.planned:,} planned"
     parts = [] if row.status == "completed" else [_STATUS_WORDS.get(row.status, row.status)]
     if row.status == "completed":
-        parts += [f"{counted.failed:,} failed"] if counted.failed else []
-        parts += [count(counted.errors, "error")] if counted.errors else []
+        verdicts = counted.by_case if counted.has_repeats else counted
+        parts += [f"{verdicts.failed:,} failed"] if verdicts.failed else []
+        parts += [count(verdicts.errors, "error")] if verdicts.errors else []
         parts += [f"{counted.skipped:,} skipped"] if counted.skipped else []
     parts += [f"{counted.unfinished:,} left"] if counted.unfinished else []
     return ", ".join(parts) or row.outcome

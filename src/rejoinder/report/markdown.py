@@ -20,6 +20,8 @@ from rejoinder.report.inert import one_line, shorten
 from rejoinder.report.runs import Run, Tried, name_of, tried_cases
 from rejoinder.report.summary import bounds_words, spoilt_numbers
 from rejoinder.report.transcript import reasons_of, write_transcript
+from rejoinder.report.words import count
+from rejoinder.stats import without_errors_words
 
 SUMMARY_LIMIT = 1024 * 1024
 """Bytes of all that a step writes to its summary."""
@@ -126,10 +128,11 @@ def _head(run: Run) -> str:
     details = [f"run {code(run.run.id)}", f"{summary.duration_s:,.1f} s", f"{summary.total_tokens:,} tokens"]
     details += [] if summary.total_cost is None else [_dollars(summary.total_cost)]
     apart = f", {summary.apart:,} in quarantine" if summary.apart else ""
-    return (
-        f"## rejoinder: {summary.passed:,} of {summary.decided:,} passed{apart}\n\n"
-        f"> [!{alert}]\n> {_result(summary)}\n\n{', '.join(details)}\n\n"
-    )
+    cases = summary.by_case
+    passed = f"{summary.passed:,} of {summary.decided:,} passed"
+    if summary.has_repeats:
+        passed = f"{cases.passed:,} of {count(cases.total, 'case')} passed ({passed[:-7]} trials)"
+    return f"## rejoinder: {passed}{apart}\n\n> [!{alert}]\n> {_result(summary)}\n\n{', '.join(details)}\n\n"
 
 
 def _result(summary: Summary) -> str:
@@ -143,8 +146,12 @@ def _result(summary: Summary) -> str:
     parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
     parts += [f"{summary.apart:,} in quarantine"] if summary.apart else []
     parts += [f"spoilt {spoilt_numbers(summary.spoilt)}"] if summary.spoilt and summary.spoilt.conversations else []
-    bounds = bounds_words(summary.spoilt)
-    return f"{', '.join(parts)}{bounds and f'; {bounds}'}"
+    told = ", ".join(parts)
+    if summary.has_repeats:
+        cases = summary.by_case
+        told = f"{cases.passed:,} passed, {cases.failed:,} failed, {cases.errors:,} had errors (trials: {told})"
+    beside = (without_errors_words(summary.without_errors), bounds_words(summary.spoilt))
+    return "; ".join((told, *filter(None, beside)))
 
 
 def _groups(what: str, groups: dict[str, TargetSummary], summary: Summary) -> str:
@@ -155,7 +162,16 @@ def _groups(what: str, groups: dict[str, TargetSummary], summary: Summary) -> st
     shown = [(_cell(name), *_figures(target, summary)) for name, target in listed[:MOST_TARGETS]]
     rows = "".join(f"| {' | '.join(cells)} |\n" for cells in shown)
     more = f"{len(listed) - MOST_TARGETS} more {what.lower()}s\n\n" if len(listed) > MOST_TARGETS else ""
-    columns = (what, "Passed", "First try", "Failed", "Errors", "Pass rate", "95 % interval", "Cost")
+    columns = (
+        what,
+        "Trials passed" if summary.has_repeats else "Passed",
+        "First try",
+        "Failed",
+        "Errors",
+        "Pass rate",
+        "95 % interval",
+        "Cost",
+    )
     return f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}\n{rows}\n{more}"
 
 

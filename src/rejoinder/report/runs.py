@@ -10,9 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from rejoinder.model import CaseStatus, Receipt, Result, Status, Summary, judge_case
+from rejoinder.model.cases import is_flaky
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
+MOST_MESSAGES = 20
 MOST_LISTED = 1_000
 """Trials of a case that are listed one by one."""
 LONGEST_S = 1e8
@@ -92,6 +94,13 @@ class Trial(Struct, frozen=True):
     recovered: bool = False
 
 
+class SameError(Struct):
+    """Trials of a case that ended in an error of the same words."""
+
+    first: Result
+    number: int = 0
+
+
 class Tried(Struct, frozen=True, kw_only=True):
     """A case on one target, with all its trials: what other tools call a test."""
 
@@ -109,6 +118,8 @@ class Tried(Struct, frozen=True, kw_only=True):
     """The conversation that says why the case ended as it did."""
     listed: tuple[Trial, ...]
     """At most `MOST_LISTED`."""
+    errors: dict[str, SameError] = {}
+    """By their words; at most `MOST_MESSAGES`."""
     spoilt: Result | None = None
     """The first that a simulated user has spoilt."""
 
@@ -126,8 +137,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
     @property
     def is_flaky(self) -> bool:
-        """Did the same case pass and fail?"""
-        return "passed" in self.statuses and "failed" in self.statuses
+        return is_flaky(self.statuses)
 
     @property
     def counted(self) -> str:
@@ -162,6 +172,7 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
     firsts: dict[Status, Result] = {}
     listed: list[Trial] = []
     spoilt: list[Result] = []
+    errors: dict[str, SameError] = {}
     for result in chain((first,), trials):
         taken_s = duration_of(result)
         duration_s += taken_s
@@ -172,6 +183,7 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
             continue
         statuses[result.status] = statuses.get(result.status, 0) + 1
         firsts.setdefault(result.status, result)
+        _count_error(errors, result)
         if len(listed) < MOST_LISTED:
             listed.append(Trial(result.trial, result.status, taken_s, result.recovered))
         if result.status == "failed" and statuses["failed"] == 1:
@@ -190,8 +202,18 @@ def _join(trials: Iterator[Result], day: str) -> Tried:
         kept=tuple(kept) or (first,),
         deciding=next((firsts[one] for one in _WORST if one in firsts and status in ("apart", one)), first),
         listed=tuple(listed),
+        errors=errors,
         spoilt=spoilt[0] if spoilt else None,
     )
+
+
+def _count_error(errors: dict[str, SameError], result: Result) -> None:
+    if result.status != "error" or result.error is None:
+        return
+    message = result.error.message
+    if message not in errors and len(errors) >= MOST_MESSAGES:
+        return
+    errors.setdefault(message, SameError(result)).number += 1
 
 
 _WORST: tuple[Status, ...] = ("failed", "error", "passed", "skipped")

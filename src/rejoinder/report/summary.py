@@ -303,7 +303,7 @@ def _repeats(summary: Summary) -> Iterator[str]:
     if not found:
         return
     cases = summary.by_case
-    together = f"{cases.passed} of {count(cases.passed + cases.failed, 'case')} passed together"
+    together = f"{cases.passed} of {count(cases.total, 'case')} passed together"
     if len(_parts(summary)) > 1:
         yield from _lines("repeats", [together, *(f"{of}{', '.join(_repeated(repeats))}" for of, repeats in found)])
     else:

@@ -57,7 +57,7 @@ _NAMES = {
     "stats.words": (
         "comparison_words corrected_words delta_words look_words net_difference_words net_verdict_words net_words"
         " more_words noise_words number_words p_words percent point_range points power_words rate_words repeats_words"
-        " sample_words selection_words transitions_words"
+        " sample_words selection_words transitions_words without_errors_words"
     ),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -102,6 +102,13 @@ def rate_words(rate: Rate) -> str:
     return f"{_number(rate.rate, digits)}% ({rate_range(rate.interval, digits)})"
 
 
+def without_errors_words(rate: Rate | None) -> str:
+    """`93% of the 27 without an error`; empty if no conversation ended in an error."""
+    if rate is None or rate.rate is None:
+        return ""
+    return f"{percent(rate.rate, rate.cases, rate.interval)} of the {rate.of:,} without an error"
+
+
 def sample_words(rate: Rate) -> str:
     """What a rate is of: `16 of 30 passed`, `99 of 100 passed, 20 cases clustered`, `3 of 5 passed, of 1 case alone`,
     `6 of 10 passed; 75% of the 8 without an error`."""

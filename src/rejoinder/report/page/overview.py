@@ -121,6 +121,8 @@ _EARLY = {
 
 
 def _sentences(run: Run, rate: Rate | None) -> Iterator[Child]:
+    from rejoinder.stats import without_errors_words
+
     summary, status = run.summary, run.run.status
     if not summary.passed and not summary.failed and summary.errors:
         yield f"Nothing was tested: {count(summary.errors, 'error')}."
@@ -143,7 +145,9 @@ def _sentences(run: Run, rate: Rate | None) -> Iterator[Child]:
         yield f"{_EARLY[status]}: {figure(summary.finished)} of {figure(run.run.planned)} conversations have ended."
     if summary.errors:
         verb = "counts" if summary.errors == 1 else "count"
-        yield f"{figure(summary.errors)} ended in an error and {verb} as not passed."
+        tested = without_errors_words(summary.without_errors)
+        beside = f": {tested} passed" if tested else ""
+        yield f"{figure(summary.errors)} ended in an error and {verb} as not passed{beside}."
 
 
 def _ends(rate: Rate) -> str:
@@ -234,7 +238,7 @@ def _facts(run: Run) -> Markup:
     facts = [
         ("Started", when(receipt.started_at)),
         ("Took", seconds(summary.duration_s)),
-        ("Cases", str(receipt.chosen or figure(summary.cases or summary.by_case.passed + summary.by_case.failed))),
+        ("Cases", str(receipt.chosen or figure(summary.cases or summary.by_case.total))),
         ("Tokens", about + figure(summary.total_tokens)),
         ("Cost", _cost(summary, about)),
         ("Targets" if len(targets) > 1 else "Target", names_of(targets)),

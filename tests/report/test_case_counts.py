@@ -1,0 +1,105 @@
+"""Failed, flaky and error cases: one count on the terminal, in JSON, JUnit, Markdown, on the page and in lists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Project, Raw, case, run
+
+BOT = """
+from pathlib import Path
+
+
+def reply(request):
+    word = request.messages[-1].content.split()[-1]
+    place = Path("asked-" + word)
+    number = int(place.read_text()) if place.exists() else 0
+    place.write_text(str(number + 1))
+    way = PLANS[word][number % len(PLANS[word])]
+    if way == "E":
+        raise RuntimeError("the bot is down")
+    return "yes" if way == "." else "no"
+"""
+
+
+def play(project: Project, plans: dict[str, str], *arguments: str, code: int | None = None, **more: Raw) -> Raw:
+    """A run whose trials go as planned: `.` passes, `F` fails, `E` ends in an error."""
+    project.write("bot.py", f"PLANS = {plans!r}\n{BOT}")
+    evals = [
+        case(name, {"contains": "yes"}, **{"repeat": len(plan), **more.get(name, {})}) for name, plan in plans.items()
+    ]
+    target = {"name": "bot", "provider": "python", "call": "bot:reply"}
+    return run(project, {"targets": [target], "evals": evals}, "--workers", "1", *arguments, code=code)
+
+
+def last_line(project: Project) -> str:
+    return project.run("show").rstrip().splitlines()[-1]
+
+
+def test_a_failed_case_of_one_trial_is_not_flaky(project: Project) -> None:
+    play(project, {"lucky": "..F..", "no": "F", "good": "."}, code=1, lucky={"pass": "2 of 5"})
+    line = last_line(project)
+    assert line.startswith("FAIL 1 of 3 cases failed (1 always, 0 flaky), 2 passed (1 flaky)"), line
+
+
+def test_the_next_command_is_for_a_failed_case(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(project, {"lucky": "..F..", "no": "F"}, code=1, lucky={"pass": "2 of 5"})
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    commands = [line.strip() for line in project.run("show").splitlines() if line.startswith("  rejoinder ")]
+    assert "rejoinder show --case no" in commands[0] and not any("lucky" in one for one in commands)
+
+
+@pytest.fixture
+def mixed(project: Project) -> Raw:
+    """Planted: of ten cases with three trials each, three have an error and two fail once."""
+    plans = {f"c{number}": "E.." if number < 3 else ".F." if number < 5 else "..." for number in range(10)}
+    return play(project, plans, code=3)
+
+
+def test_cases_with_errors_are_the_same_everywhere(project: Project, mixed: Raw) -> None:
+    assert mixed["summary"]["by_case"] == {"passed": 5, "failed": 2, "errors": 3, "flaky": 2}
+    line = last_line(project)
+    assert line.startswith("FAIL 2 of 10 cases failed (0 always, 2 flaky), 3 had errors, 5 passed"), line
+    screen = project.run("show")
+    assert re.search(r"^ERROR c0 +E\.\. +2 of 3 .* error$", screen, re.MULTILINE)
+    assert re.search(r"^FAIL c3 +\.F\. +2 of 3 .* flaky$", screen, re.MULTILINE)
+    project.run("export", "--to", "junit", "--out", "r.xml")
+    head = Path("r.xml").read_text().split("<testcase")[0]
+    assert 'tests="10"' in head and 'failures="2"' in head and 'errors="3"' in head
+    markdown = project.run("export", "--to", "markdown")
+    assert "## rejoinder: 5 of 10 cases passed (25 of 30 trials)" in markdown
+    assert "> [!CAUTION]\n> 5 passed, 2 failed, 3 had errors (trials: " in markdown
+    row = project.run_json("runs")[0]["summary"]
+    assert row["by_case"] == mixed["summary"]["by_case"]
+    listed = project.run("runs")
+    assert "5 of 10 (25 of 30 trials)" in listed and "2 failed, 3 errors" in listed
+
+
+def test_the_rate_without_errors_stands_beside_the_rate(project: Project, mixed: Raw) -> None:
+    found: dict[str, Any] = mixed["summary"]["without_errors"]
+    assert (found["passed"], found["of"], found["cases"]) == (25, 27, 10)
+    assert {"rate", "interval", "method"} <= set(found)
+    words = "93% of the 27 without an error"
+    assert "83% of trials (" in last_line(project) and words in last_line(project)
+    assert words in project.run("export", "--to", "markdown")
+    project.run("report", "--out", "r.html")
+    assert words in Path("r.html").read_text()
+    assert mixed["summary"]["by_target"]["bot"]["without_errors"] == found
+
+
+def test_without_errors_nothing_is_said_of_them(project: Project) -> None:
+    document = play(project, {"a": ".", "b": "F"}, code=1)
+    assert document["summary"]["without_errors"] is None
+    assert last_line(project) == "FAIL 1 failed, 1 passed of 2, 50% (9 to 91)"
+
+
+def test_errors_of_the_same_words_are_counted_by_conversations(project: Project) -> None:
+    """Also where the case failed for another reason, and where it passed all the same."""
+    play(project, {"a": "E.", "b": "EF", "c": "..E", "d": "."}, code=3, c={"pass": "2 of 3"})
+    assert re.search(r"the bot is down .* in 3 of 8 conversations", " ".join(project.run("show").split()))
