@@ -42,9 +42,9 @@ def test_a_recorded_reply_without_a_time_neither_passes_nor_fails(project: Proje
     document = run(project, {"targets": [target], "evals": [case("one", {"latency": HOUR})]}, code=3)
     [result] = document["results"]
     assert (result["status"], state_of(verdict_of(result))) == ("error", "error")
-    assert "nobody measured how long the reply took" in verdict_of(result)["reason"]
+    assert "the time of the reply was not measured" in verdict_of(result)["reason"]
     assert document["summary"]["by_target"]["log"]["duration_s"] is None
-    assert "nobody measured" in " ".join(project.run("show", code=None).split())
+    assert "was not measured" in " ".join(project.run("show", code=None).split())
 
 
 class Own:

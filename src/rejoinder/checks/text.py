@@ -173,7 +173,7 @@ def grade_words(check: kinds.MinWords | kinds.MaxWords, context: Context) -> Ver
 @grades(kinds.Latency)
 def grade_latency(check: kinds.Latency, context: Context) -> Verdict:
     if context.reply.latency_s is None:
-        return error_verdict(check, check.limit, "nobody measured how long the reply took: the recording does not tell")
+        return error_verdict(check, check.limit, "the time of the reply was not measured, and not recorded")
     in_time = context.reply.latency_s <= check.limit
     # The time itself stands with the turn; here it would make equal runs differ.
     return verdict(check, check.limit, in_time, "in time" if in_time else "took longer")

@@ -5,7 +5,7 @@ own, and a second run of it the same five. Failures are never kept. It is one fi
 deleted at any time.
 
 The file may have come with a cloned repository. So it is opened through no link, and only where it is a cache and
-nothing else; and each row has a seal by the user's own key: a row of somebody else, or one that was changed, answers
+nothing else; and each row has a seal by the user's own key: a row of another user, or one that was changed, answers
 nothing.
 """
 

@@ -203,7 +203,7 @@ def open_unfinished(*, retry_errors: bool = False, trust: bool = False) -> Recor
         if left.conversations or (retry_errors and left.errors):
             return RecordedRun(find_run(root, str(folder.path)), root, trust=trust)
     if latest.is_busy:
-        return RecordedRun(latest, root, trust=trust)  # whoever opens it is told so
+        return RecordedRun(latest, root, trust=trust)  # opening it says so
     hint = f"`rejoinder resume {latest.id}` grades the recorded replies again by the suites as they are now."
     if _left_in(latest).errors:
         hint = f"`rejoinder resume {latest.id} --retry-errors` repeats the calls that ended in an error."

@@ -209,7 +209,7 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     cost: float | None = None
     """In US dollars; None where it is not known."""
     latency_s: float | None = 0.0
-    """Seconds; 0: the engine measures them. None: nobody knows, as of a recording that does not tell."""
+    """Seconds; 0: the engine measures them. None: not known, as of a recording that does not tell."""
     model: str | None = None
     """The model that the provider says has answered."""
     finish_reason: str | None = None

@@ -1,4 +1,4 @@
-"""Variables that make a program load or run code that nobody named: no `.env` file may set them.
+"""Variables that make a program load or run code that the user did not name: no `.env` file may set them.
 
 A `.env` file is read as data, and people look through the suite of a cloned repository rather than through its `.env`.
 `LD_PRELOAD` or `NODE_OPTIONS` in it would be code all the same, for every program that a run starts.

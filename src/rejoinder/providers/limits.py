@@ -75,7 +75,7 @@ class Limiter:
         return self._allowances.sending(self._clock())
 
     def leave(self, *, tokens: int | None = None, refused: bool = False) -> None:
-        """A call came back; `tokens` is what it used, None when it was not accepted. `refused`: nobody goes on, so
+        """A call came back; `tokens` is what it used, None when it was not accepted. `refused`: no call goes on, so
         nothing is learned from the refusal."""
         self._pace.in_flight -= 1
         self._refused += refused
