@@ -48,6 +48,6 @@ def test_a_wait_of_ten_minutes_is_waited_and_a_longer_one_ends_the_target(asked_
 
 @pytest.mark.parametrize(("seconds", "ends"), [(600.0, False), (601.0, True)])
 def test_refusals_for_more_than_ten_minutes_end_the_target(seconds: float, ends: bool) -> None:
-    error = ProviderError("too many", retryable=True, status=429, pressure="requests")
+    error = ProviderError("too many", retryable=True, status=429, pressure="rate")
     refusals = Refusals(seconds, has_answered=True)
     assert decide_retry(error, Retries(), Tries(), refusals).ends_target is ends
