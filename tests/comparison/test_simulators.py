@@ -50,8 +50,50 @@ def test_the_same_simulator_is_no_change(project: Project) -> None:
 def test_a_simulator_that_spoils_is_told_and_nothing_passes_in_silence(project: Project) -> None:
     found = compared(project, "clear", "leaking")
     assert any("0 of 6 and 6 of 6" in one for one in found["changed"])
-    assert (found["matched"], len(found["only_in_a"])) == (0, 6)
+    assert (found["matched"], found["only_in_a"], found["left_out"]) == (0, [], [])
+    assert found["verdict"] == "cannot-tell"
+    assert found["eventual"]["unmeasured"] == [None, {"conversations": 6, "bounds": [0.0, 1.0]}]
+    last = project.run("compare").splitlines()[-1]
+    assert "B 0 to 100% if the 6 spoilt had failed or passed" in last
     shown = project.run("run", code=3)
     assert shown.splitlines()[-1] == "ERROR nothing was measured: 6 conversations spoilt, no rate"
     assert "spoilt: 6 of 6 (leak 6), counted apart" in shown
     assert "in quarantine" not in shown
+
+
+def mixed(leaking: int, of: int) -> Raw:
+    """Some cases have a user that leaks the answer."""
+    content = suite("clear")
+    [one, *_] = content["evals"]
+    users = ["leaking" if number < leaking else "clear" for number in range(of)]
+    content["evals"] = [
+        {**one, "id": f"shirt-{number}", "user": {**one["user"], "target": user}} for number, user in enumerate(users)
+    ]
+    return content
+
+
+def test_compare_and_gate_cannot_tell_where_spoilt_conversations_decide(project: Project) -> None:
+    """Twenty-five cases agree; had the eight spoilt ones failed, the run would be worse."""
+    project.write("evals.yaml", mixed(0, 33))
+    project.run("run", code=None)
+    project.run("bless")
+    project.write("evals.yaml", mixed(8, 33))
+    project.run("run", code=None)
+    found = project.run_json("compare", "--strict", code=5)
+    assert (found["matched"], found["eventual"]["undecided"]) == (25, "spoilt")
+    bounds = "B 76 to 100% if the 8 spoilt had failed or passed"
+    shown = project.run("compare").splitlines()
+    assert shown[0].startswith("Cannot tell. ") and bounds in shown[-1]
+    gate = project.run_json("gate", "--against", "main", "--rule", "no-regression", code=5)
+    assert gate["rules"][0]["verdict"] == "cannot-tell"
+    assert bounds in gate["rules"][0]["reason"]
+
+
+def test_a_baseline_keeps_what_was_spoilt(project: Project) -> None:
+    project.write("evals.yaml", mixed(8, 33))
+    project.run("run", code=None)
+    project.run("bless")
+    project.write("evals.yaml", mixed(0, 33))
+    project.run("run", code=None)
+    gate = project.run_json("gate", "--against", "main", "--rule", "no-regression", code=5)
+    assert "A 76 to 100% if the 8 spoilt had failed or passed" in gate["rules"][0]["reason"]

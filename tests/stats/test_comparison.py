@@ -299,6 +299,44 @@ def test_errors_that_change_nothing_leave_the_verdict() -> None:
     assert (found.verdict, found.undecided) == ("worse", None)
 
 
+# Conversations that simulated users spoilt
+
+
+def spoilt(cases: int, *, in_b: int, lost: int = 0) -> Pairs:
+    """One trial a case; all pass in A. In B some fail, and of others the only conversation is spoilt."""
+    return [
+        *[(Trials(1, 1), Trials(0, 0, spoilt=1))] * in_b,
+        *[(Trials(1, 1), Trials(0, 1))] * lost,
+        *[(Trials(1, 1), Trials(1, 1))] * (cases - in_b - lost),
+    ]
+
+
+def test_spoilt_conversations_that_decide_are_said_to() -> None:
+    """Nothing differs among the forty that were measured; had the ten failed, B would be worse."""
+    found = compare_runs(spoilt(50, in_b=10))
+    assert (found.verdict, found.undecided, found.cases, found.cases_needed) == ("cannot-tell", "spoilt", 40, None)
+    assert found.unmeasured is not None and found.unmeasured[0] is None
+    assert found.unmeasured[1] is not None and found.unmeasured[1].bounds == (0.8, 1.0)
+    words = comparison_words(found)
+    assert words.startswith("cannot tell: what simulated users spoilt decides; 0 points (")
+    assert words.endswith("; B 80 to 100% if the 10 spoilt had failed or passed")
+
+
+def test_spoilt_conversations_that_change_nothing_leave_the_verdict_and_are_named() -> None:
+    found = compare_runs(spoilt(60, in_b=1, lost=20))
+    assert (found.verdict, found.undecided) == ("worse", None)
+    assert comparison_words(found).endswith("; B 65 to 67% if the 1 spoilt had failed or passed")
+    assert compare_runs(spoilt(50, in_b=0)).unmeasured is None
+
+
+def test_where_everything_is_spoilt_nothing_can_be_told() -> None:
+    found = compare_runs(spoilt(6, in_b=6))
+    assert (found.verdict, found.cases) == ("cannot-tell", 0)
+    assert comparison_words(found) == (
+        "cannot tell: no case is measured in both runs; B 0 to 100% if the 6 spoilt had failed or passed"
+    )
+
+
 # Groups and single cases
 
 

@@ -87,6 +87,8 @@ class _Comparing:
         for matches in _by_case(self._matching.matched(lambda match: match)):
             self.counts.add(matches)
             self._spend(matches)
+        for matches in _by_case(self._matching.unmeasured()):
+            self.counts.add_rates(matches)
 
         self._names = _names_of(self.counts.groups)
 
@@ -173,7 +175,7 @@ def _read(table: Table, place: int, side: Side) -> ComparedRun:
     statuses, targets, variants = Counter[str](), dict[str, None](), dict[str, None]()
     for number, result in enumerate(side.counted()):
         table.add(place, side, result, number)
-        statuses[result.status] += 1
+        statuses[result.status] += not result.is_spoilt
         targets[intern(result.target)] = None
         if result.variant is not None:
             variants[intern(result.variant)] = None
@@ -222,15 +224,18 @@ class _Counts:
 
     def add(self, matches: Sequence[Match]) -> None:
         """The matches of one case."""
+        self.add_rates(matches)
+        for one in matches:
+            self.pairs[one.a.eventual, one.b.eventual] += 1
+            self.same_words += one.a.said == one.b.said
+            self.edited += bool(one.a.question and one.b.question and one.a.question != one.b.question)
+
+    def add_rates(self, matches: Sequence[Match]) -> None:
         self.whole.add(matches)
         for group, own in _grouped(matches, lambda one: (one.group,)).items():
             self.groups.setdefault(group, _Rates()).add(own)
             for tag, tagged in _grouped(own, lambda one: read_tags(one.a.tags) | read_tags(one.b.tags)).items():
                 self.tags.setdefault((tag, group), Counter())[_pair(tagged, _eventual)] += 1
-        for one in matches:
-            self.pairs[one.a.eventual, one.b.eventual] += 1
-            self.same_words += one.a.said == one.b.said
-            self.edited += bool(one.a.question and one.b.question and one.a.question != one.b.question)
 
 
 def _names_of(groups: Iterable[Group]) -> dict[Group, str]:
@@ -268,7 +273,7 @@ def _pair(matches: Sequence[Match], counted: Callable[[Tally], Trials]) -> Pair:
 def _sum(counts: Sequence[Trials]) -> Trials:
     if len(counts) == 1:
         return counts[0]
-    return trials_of(*(sum(getattr(one, name) for one in counts) for name in ("passed", "trials", "errors")))
+    return trials_of(*(sum(getattr(one, name) for one in counts) for name in ("passed", "trials", "errors", "spoilt")))
 
 
 def _flaky(name: CaseName, match: Match) -> FlakyCase:

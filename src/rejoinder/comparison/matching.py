@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from rejoinder.comparison.sides import Side, Tally
@@ -85,6 +85,8 @@ def matched_rows(where: str = "1", *, further: str = "", joined: str = "") -> st
     """
 
 
+_PAIRED = "pairs CROSS JOIN cases AS a ON a.number = pairs.a CROSS JOIN cases AS b ON b.number = pairs.b"
+_PUT = "(a.trials OR a.spoilt) AND (b.trials OR b.spoilt)"
 T = TypeVar("T")
 
 
@@ -115,8 +117,16 @@ class Matching:
 
     def left_out(self) -> Listed[CaseName]:
         """In both runs, and never begun in one of them."""
-        begun = "number IN (SELECT a FROM pairs) AND number NOT IN (SELECT a FROM matches)"
-        return self._names(0, f"FROM cases WHERE side = 0 AND {begun} ORDER BY {NAME}")
+        never = f"number IN (SELECT pairs.a FROM {_PAIRED} WHERE NOT ({_PUT}))"
+        return self._names(0, f"FROM cases WHERE side = 0 AND {never} ORDER BY {NAME}")
+
+    def unmeasured(self) -> Iterator[Match]:
+        """In both runs, and spoilt in one of them as a whole."""
+        columns = f"{_of('a', _TALLY)}, {_of('b', _TALLY)}, {_of('a', _NAME)}, {_of('b', _NAME)}"
+        query = f"SELECT 0, {columns} FROM {_PAIRED} WHERE {_PUT} AND NOT (a.trials AND b.trials)"
+        return map(
+            match_of, self._table.rows(f"{query} ORDER BY {_of('b', ['file', 'place', 'id', 'target', 'variant'])}")
+        )
 
     def _names(self, side: int, rest: str) -> Listed[CaseName]:
         named = self._sides[side].named

@@ -81,14 +81,16 @@ class Tally(NamedTuple):
     failing: int | None = None
     condition: str = ""
     """How its task was put, where it has shards."""
+    spoilt: int = 0
+    """Conversations that a simulated user spoilt; they are in no other number."""
 
     @property
     def eventual(self) -> Trials:
-        return trials_of(self.passed, self.trials, self.errors)
+        return trials_of(self.passed, self.trials, self.errors, self.spoilt)
 
     @property
     def first_try(self) -> Trials:
-        return trials_of(self.first, self.trials, self.errors)
+        return trials_of(self.first, self.trials, self.errors, self.spoilt)
 
     @property
     def tries(self) -> Tries:
@@ -111,9 +113,9 @@ class Tally(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 12)
-def trials_of(passed: int, trials: int, errors: int) -> Trials:
+def trials_of(passed: int, trials: int, errors: int, spoilt: int = 0) -> Trials:
     """Cases are many and their counts few: equal ones are one value."""
-    return Trials(passed, trials, errors)
+    return Trials(passed, trials, errors, spoilt)
 
 
 _TRIALS = slice(Tally._fields.index("trials"), Tally._fields.index("unjudged") + 1)
@@ -127,6 +129,8 @@ def tally_of(result: Result, number: int) -> Tally:
     tags = tags_in_text(result.tags) if result.tags else ""
     if result.status == "skipped":
         return Tally(skipped=1, tags=tags, condition=result.condition or "")
+    if result.is_spoilt:
+        return Tally(place=result.number, spoilt=1, tags=tags, condition=result.condition or "")
     checks = tuple(check.check for check in result.turns[0].checks) if result.turns else ()
     replies = tuple(turn.response for turn in result.turns)
     timed, has_reply = result.reply_times, any(reply is not None for reply in replies)

@@ -133,7 +133,7 @@ class _Chosen(NamedTuple):
 
     @property
     def side(self) -> Side:
-        return Side(self.report.folder.id, self.report.counted, self.target, self.variant)
+        return Side(self.report.folder.id, self.report.put, self.target, self.variant)
 
 
 def _compare(pairs: Sequence[tuple[_Chosen, _Chosen]], wanted: Wanted) -> list[RunComparison]:

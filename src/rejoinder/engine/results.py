@@ -412,14 +412,17 @@ def read_result(path: Path, offset: int, size: int) -> Result:
 
 
 class CountedResults:
-    """The results of a run without those of cases that are in quarantine on its day."""
+    """The results of a run without those of cases that are in quarantine on its day, and without those that a simulated
+    user has spoilt, unless these are wanted."""
 
-    def __init__(self, results: Iterable[Result], day: str) -> None:
+    def __init__(self, results: Iterable[Result], day: str, *, with_spoilt: bool = False) -> None:
         self._results = results
         self._day = day
+        self._with_spoilt = with_spoilt
 
     def __iter__(self) -> Iterator[Result]:
-        return (result for result in self._results if result.counts_on(self._day))
+        kept = (result for result in self._results if not result.is_apart_on(self._day))
+        return (result for result in kept if self._with_spoilt or not result.is_spoilt)
 
 
 class Results(Sequence[Result]):

@@ -67,6 +67,11 @@ class RunReport(Struct, frozen=True):
         return CountedResults(self.results, self.run.day)
 
     @property
+    def put(self) -> CountedResults:
+        """These, and the conversations that simulated users spoilt: what might have been counted."""
+        return CountedResults(self.results, self.run.day, with_spoilt=True)
+
+    @property
     def system_prompts(self) -> SystemPrompts:
         """What the first requests began with."""
         from rejoinder.engine.system_prompts import SystemPrompts

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -58,6 +58,8 @@ class CaseTrials(Struct, frozen=True, omit_defaults=True):
     """(4, 5) where four of five trials have to pass; else every one."""
     condition: Condition | None = None
     """How its task was put, where it has shards. Baselines of earlier versions do not say."""
+    spoilt: Count = 0
+    """Further conversations that a simulated user spoilt."""
 
     @property
     def passes_together(self) -> bool:
@@ -77,7 +79,7 @@ class CaseTrials(Struct, frozen=True, omit_defaults=True):
         return sum(trial.status == "error" for trial in self.trials)
 
 
-class Baseline(Struct, frozen=True):
+class Baseline(Struct, frozen=True, omit_defaults=True):
     """The verdicts of a run."""
 
     format: int
@@ -88,9 +90,11 @@ class Baseline(Struct, frozen=True):
     """What conversations share, in dollars: embeddings."""
     cases: tuple[CaseTrials, ...]
     """In the order of their keys."""
+    unmeasured: tuple[CaseTrials, ...] = ()
+    """Cases without a trial that counts: simulated users spoilt every one."""
 
     def __post_init__(self) -> None:
-        keys = [case.key for case in self.cases]
+        keys = [case.key for case in (*self.cases, *self.unmeasured)]
         if len(set(keys)) < len(keys):
             raise ValueError("a case is there twice")
 
@@ -114,36 +118,42 @@ class Matched(NamedTuple):
 def matched_to(now: Baseline, before: Baseline) -> Matched:
     """Where each of two runs asked one target, and not the same, these are compared with each other, as `compare` does:
     a changed model is what a gate is for. Likewise variants."""
-    cases, notes = before.cases, list[str]()
+    cases, unmeasured, notes = before.cases, before.unmeasured, list[str]()
     for field in ("target", "variant"):
         names = [list(dict.fromkeys(getattr(case, field) or "" for case in one.cases)) for one in (before, now)]
         was, name = lone_names(*names)
         if was is not None and name is not None:
             renamed = {field: name if field == "target" else name or None}
-            cases = tuple(structs.replace(case, **renamed) for case in cases)
+            cases, unmeasured = (
+                tuple(structs.replace(case, **renamed) for case in group) for group in (cases, unmeasured)
+            )
             notes.append(f"another {field}: {was or 'none'} before, {name or 'none'} now")
-    return Matched(structs.replace(before, cases=cases) if notes else before, tuple(notes))
+    renamed = structs.replace(before, cases=cases, unmeasured=unmeasured) if notes else before
+    return Matched(renamed, tuple(notes))
 
 
 def baseline_of(
     run: str, results: Iterable[Result], suites: tuple[str, ...] = (), shared_cost: float | None = 0.0
 ) -> Baseline:
     """The verdicts of a run; a skipped conversation has none. Raises msgspec.MsgspecError for what no run has."""
-    found: dict[CaseName, tuple[Result, list[Trial]]] = {}
+    found: dict[CaseName, tuple[Result, list[Trial | None]]] = {}
     for result in results:
         if result.status == "skipped":
             continue
         first = structs.replace(result, turns=())
-        found.setdefault(result.case, (first, []))[1].append(_trial(result))
+        found.setdefault(result.case, (first, []))[1].append(None if result.is_spoilt else _trial(result))
     cases = [_case(key, first, trials) for key, (first, trials) in sorted(found.items(), key=lambda one: one[0])]
-    baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, tuple(cases))
+    measured, unmeasured = (tuple(case for case in cases if bool(case.trials) is kind) for kind in (True, False))
+    baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, measured, unmeasured)
     # A run folder may come from elsewhere: its numbers have to be such as a baseline can hold.
     return msgspec.json.decode(msgspec.json.encode(baseline), type=Baseline)
 
 
-def _case(key: CaseName, first: Result, trials: Iterable[Trial]) -> CaseTrials:
-    ordered = tuple(sorted(trials, key=lambda trial: trial.trial))
-    return CaseTrials(*key[:3], key.variant or None, first.tags, ordered, first.needed, first.condition)
+def _case(key: CaseName, first: Result, trials: Sequence[Trial | None]) -> CaseTrials:
+    """None stands for a conversation that is spoilt."""
+    known = [trial for trial in trials if trial is not None]
+    ordered, spoilt = tuple(sorted(known, key=lambda trial: trial.trial)), len(trials) - len(known)
+    return CaseTrials(*key[:3], key.variant or None, first.tags, ordered, first.needed, first.condition, spoilt)
 
 
 def _trial(result: Result) -> Trial:

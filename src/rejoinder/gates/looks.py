@@ -28,7 +28,7 @@ def rounds_of(cases: Iterable[CaseTrials]) -> int:
 
 
 def trials_of(case: CaseTrials) -> Trials:
-    return Trials(case.passed, len(case.trials), case.errors)
+    return Trials(case.passed, len(case.trials), case.errors, case.spoilt)
 
 
 def _pair(before: CaseTrials, now: CaseTrials) -> tuple[list[bool], list[bool]]:

@@ -267,7 +267,11 @@ def _worst(rule: Rule, found: Mapping[str, RuleResult]) -> RuleResult:
 
 def _chosen(cases: Iterable[CaseTrials], tag: str | None) -> list[CaseTrials]:
     """The cases of a tag, with at least one trial."""
-    return [case for case in cases if case.trials and (tag is None or tag in case.tags)]
+    return [case for case in _tagged(cases, tag) if case.trials]
+
+
+def _tagged(cases: Iterable[CaseTrials], tag: str | None) -> list[CaseTrials]:
+    return [case for case in cases if tag is None or tag in case.tags]
 
 
 def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
@@ -302,6 +306,8 @@ class _Compared:
         self._rounds_against = rounds_against
         earlier = () if self._before is None else self._before.cases
         self._earlier = {case.key: case for case in earlier if case.trials}
+        spoilt = () if self._before is None else self._before.unmeasured
+        self._put = self._earlier | {case.key: case for case in spoilt}
         tags = {rule.tag for rule in rules if rule.measure == NO_REGRESSION}
         self._compared = self._compare({None} & tags, least=0) | self._compare(tags - {None}, least=LEAST_OF_GROUP)
 
@@ -310,13 +316,14 @@ class _Compared:
         groups = {
             (tag, name): self._pairs(group)
             for tag in sorted(tags, key=str)
-            for name, group in _by_target(_chosen(self._now.cases, tag)).items()
+            for name, group in _by_target([*_chosen(self._now.cases, tag), *_tagged(self._now.unmeasured, tag)]).items()
         }
         found = compare_groups({str(place): pairs for place, pairs in enumerate(groups.values())}, least=least)
         return dict(zip(groups, found, strict=True))
 
     def _pairs(self, cases: Cases) -> list[Pair]:
-        return [(trials_of(self._earlier[case.key]), trials_of(case)) for case in cases if case.key in self._earlier]
+        """With what is spoilt in one of the runs as a whole."""
+        return [(trials_of(self._put[case.key]), trials_of(case)) for case in cases if case.key in self._put]
 
     def decide(self, rule: Rule) -> RuleResult:
         found = self._new_failures(rule) if rule.measure == NO_NEW_FAILURES else self._regression(rule)

@@ -119,9 +119,18 @@ class SignFlip(Struct, frozen=True):
 
 
 ComparisonVerdict = Literal["better", "worse", "no-difference", "cannot-tell"]
-Undecided = Literal["errors", "trials"]
+Undecided = Literal["errors", "spoilt", "trials"]
 """Why it cannot be told, where the figures alone would tell. `errors`: it depends on what is made of trials that
-ended in an error. `trials`: the runs have unequal numbers of trials, and these alone make such a difference."""
+ended in an error. `spoilt`: the same for conversations that simulated users spoilt. `trials`: the runs have unequal
+numbers of trials, and these alone make such a difference."""
+
+
+class Unmeasured(Struct, frozen=True):
+    """Conversations that simulated users spoilt, in one of two runs: they are in no rate."""
+
+    conversations: int
+    bounds: Interval
+    """The mean over cases if all of them had failed, and if all had passed."""
 
 
 class Comparison(Struct, frozen=True):
@@ -160,6 +169,8 @@ class Comparison(Struct, frozen=True):
     """Corrected for all comparisons of the answer, where there are several: the verdict goes by it."""
     comparisons: int = 1
     """How many there are."""
+    unmeasured: tuple[Unmeasured | None, Unmeasured | None] | None = None
+    """What simulated users spoilt in A and in B, where they did."""
 
     @property
     def more_cases(self) -> int | None:

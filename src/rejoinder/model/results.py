@@ -506,7 +506,11 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     def counts_on(self, day: str) -> bool:
         """False while its case is in quarantine, or where a simulated user has spoilt it: it is run and shown, and
         decides nothing."""
-        return not self.is_spoilt and (self.quarantine is None or self.quarantine.is_over(day))
+        return not self.is_spoilt and not self.is_apart_on(day)
+
+    def is_apart_on(self, day: str) -> bool:
+        """Is its case in quarantine?"""
+        return self.quarantine is not None and not self.quarantine.is_over(day)
 
     @property
     def is_spoilt(self) -> bool:

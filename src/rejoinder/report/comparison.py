@@ -167,7 +167,8 @@ def _word(found: Comparison) -> str:
 def _headline(found: RunComparison, flips: _FlipCounts, form: Form) -> Line:
     role = "fail" if found.is_worse else _ROLES.get(found.verdict, "name")
     if not found.matched:
-        return line(("Cannot tell", role), ". No case is in both runs.")
+        measured = "measured " if any(one.eventual.unmeasured for one in found.each) else ""
+        return line(("Cannot tell", role), f". No case is {measured}in both runs.")
     if found.groups:
         told = "; ".join(_target(one, form) for one in found.groups)
         return line((_groups_word(found), role), f": {told}. {_counted(found, flips)}.")

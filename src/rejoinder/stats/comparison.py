@@ -23,6 +23,7 @@ from rejoinder.model.figures import (
     Interval,
     SignFlip,
     Undecided,
+    Unmeasured,
 )
 from rejoinder.stats.distributions import fisher_one_sided, holm, t_quantile
 from rejoinder.stats.intervals import around
@@ -44,6 +45,8 @@ class Trials(Struct, frozen=True):
     trials: int
     errors: int = 0
     """Those of `trials` that ended in an error; none of them passed."""
+    spoilt: int = 0
+    """Further ones that a simulated user spoilt."""
 
 
 Pair = tuple[Trials, Trials]
@@ -61,7 +64,8 @@ def compare_runs(pairs: Pairs, margin: float = MARGIN) -> Comparison:
     say so, too, and the larger p-value counts. Else there is no difference beyond `margin` where the 90 % interval lies
     within it (two one-sided tests, Schuirmann 1987). Trials that ended in an error count as failed; if the verdict
     would be another one with them left out, or with all errors of one run as passes, errors decide and it cannot be
-    told.
+    told. Likewise conversations that a simulated user spoilt, which are left out: if all had failed, all had passed, or
+    those of one run had failed and those of the other had passed.
     """
     return compare_all({"": pairs}, margin)[""]
 
@@ -73,7 +77,9 @@ def compare_all(groups: Mapping[K, Pairs], margin: float = MARGIN, least: int = 
     """`compare_runs` for several comparisons of one answer: p-values are corrected by Holm (1979), and so are the
     intervals of equivalence, over those of at least so many cases. Smaller ones are not tested."""
     known = {
-        name: Counter({(a, b): cases for (a, b), cases in Counter(pairs).items() if a.trials and b.trials})
+        name: Counter(
+            {(a, b): n for (a, b), n in Counter(pairs).items() if a.trials + a.spoilt and b.trials + b.spoilt}
+        )
         for name, pairs in groups.items()
     }
     family = _Family(known, margin, least)
@@ -96,9 +102,20 @@ def _passed(one: Trials) -> Counts:
     return one.passed + one.errors, one.trials
 
 
+def _spoilt_failed(one: Trials) -> Counts:
+    return one.passed, one.trials + one.spoilt
+
+
+def _spoilt_passed(one: Trials) -> Counts:
+    return one.passed + one.spoilt, one.trials + one.spoilt
+
+
 PLAIN: _Reading = _counts, _counts
 WITHOUT_ERRORS: tuple[_Reading, ...] = (_left_out, _left_out), (_counts, _passed), (_passed, _counts)
 """What else trials that ended in an error could count as."""
+_SPOILT = _spoilt_failed, _spoilt_passed
+WITH_SPOILT: tuple[_Reading, ...] = tuple((of_a, of_b) for of_a in _SPOILT for of_b in _SPOILT)
+"""What conversations could count as that a simulated user spoilt, and that are left out."""
 
 
 def _as_counts(pairs: Counter[Pair], reading: _Reading) -> _Paired:
@@ -118,8 +135,10 @@ class _Family:
         self._margin = margin
         self._least = least
         self._tested = self._read(PLAIN)
-        failing = any(a.errors or b.errors for pairs in groups.values() for a, b in pairs)
-        self._others = [self._read(reading) for reading in WITHOUT_ERRORS] if failing else []
+        every = [one for pairs in groups.values() for pair in pairs for one in pair]
+        failing, spoilt = any(one.errors for one in every), any(one.spoilt for one in every)
+        self._without_errors = [self._read(reading) for reading in WITHOUT_ERRORS] if failing else []
+        self._with_spoilt = [self._read(reading) for reading in WITH_SPOILT] if spoilt else []
 
     def _read(self, reading: _Reading) -> dict[Any, _Tested]:
         counts = {name: _as_counts(pairs, reading) for name, pairs in self._groups.items()}
@@ -131,14 +150,16 @@ class _Family:
     def comparison(self, name: Any) -> Comparison:
         pairs = self._groups[name]
         counts = _as_counts(pairs, PLAIN)
-        a = rate_of((one for one, _ in counts.elements()), sum(one.errors * cases for (one, _), cases in pairs.items()))
-        b = rate_of((one for _, one in counts.elements()), sum(one.errors * cases for (_, one), cases in pairs.items()))
+        measured = [(pair, cases) for pair, cases in pairs.items() if pair[0].trials and pair[1].trials]
+        a = rate_of((one for one, _ in counts.elements()), sum(one.errors * cases for (one, _), cases in measured))
+        b = rate_of((one for _, one in counts.elements()), sum(one.errors * cases for (_, one), cases in measured))
         tested = self._tested.get(name)
         if tested is None:
-            return Comparison(a, b, None, None, None, None, "cannot-tell", None, None, self._margin)
+            nothing = Comparison(a, b, None, None, None, None, "cannot-tell", None, None, self._margin)
+            return replace(nothing, unmeasured=_unmeasured(pairs))
         d, undecided = tested.differences, self._undecided(name)
         verdict = tested.verdict if undecided is None else "cannot-tell"
-        is_open = verdict == "cannot-tell" and undecided != "errors" and tested.p_value is not None
+        is_open = verdict == "cannot-tell" and undecided in (None, "trials") and tested.p_value is not None
         return Comparison(
             a=a,
             b=b,
@@ -148,6 +169,7 @@ class _Family:
             p_exact=d.test.exact,
             p_holm=tested.p_value if tested.tests > 1 else None,
             comparisons=tested.tests if tested.p_value is not None else 1,
+            unmeasured=_unmeasured(pairs),
             smallest_effect=d.smallest_effect,
             verdict=verdict,
             undecided=undecided,
@@ -164,12 +186,33 @@ class _Family:
 
     def _undecided(self, name: Any) -> Undecided | None:
         """Why it cannot be told, where it seems to be."""
-        tested = self._tested[name]
-        if any(a.errors or b.errors for a, b in self._groups[name]):
-            verdicts = {other[name].verdict if name in other else "cannot-tell" for other in self._others}
-            if verdicts != {tested.verdict}:
-                return "errors"
+        tested, pairs = self._tested[name], self._groups[name]
+        if any(a.errors or b.errors for a, b in pairs) and not self._holds(name, self._without_errors):
+            return "errors"
+        if any(a.spoilt or b.spoilt for a, b in pairs) and not self._holds(name, self._with_spoilt):
+            return "spoilt"
         return "trials" if tested.is_lost_to_trials else None
+
+    def _holds(self, name: Any, others: Iterable[Mapping[Any, _Tested]]) -> bool:
+        """Is the answer the same, whatever else trials count as?"""
+        answer = self._tested[name].answer(self._margin)
+        return all(name in other and other[name].answer(self._margin) == answer for other in others)
+
+
+def _unmeasured(pairs: Counter[Pair]) -> tuple[Unmeasured | None, Unmeasured | None] | None:
+    a, b = (_bounds((pair[side], cases) for pair, cases in pairs.items()) for side in (0, 1))
+    return None if a is None and b is None else (a, b)
+
+
+def _bounds(trials: Iterable[tuple[Trials, int]]) -> Unmeasured | None:
+    known = Counter[Trials]()
+    for one, cases in trials:
+        known[one] += cases
+    spoilt = sum(one.spoilt * cases for one, cases in known.items())
+    if not spoilt:
+        return None
+    failed, passed = (_mean(map(reading, known.elements())) for reading in _SPOILT)
+    return Unmeasured(spoilt, (failed, passed))
 
 
 class _Tested:
@@ -190,6 +233,12 @@ class _Tested:
         if self.p_value < LEVEL and direction is not None:
             return direction
         return "no-difference" if -margin < self.equivalence[0] and self.equivalence[1] < margin else "cannot-tell"
+
+    def answer(self, margin: float) -> tuple[ComparisonVerdict, bool, bool]:
+        """The verdict and, where it cannot be told, whether a drop or a gain beyond the margin is excluded: gates pass
+        by that."""
+        is_open, (low, high) = self.verdict == "cannot-tell", self.equivalence
+        return self.verdict, is_open and low > -margin, is_open and high < margin
 
     @property
     def is_lost_to_trials(self) -> bool:

@@ -91,7 +91,7 @@ def excludes_drop(found: Comparison) -> bool:
     if found.verdict in ("worse", "better"):
         return found.verdict == "better"
     low = None if found.equivalence is None else found.equivalence[0]
-    return low is not None and low > -found.margin and found.undecided != "errors"
+    return low is not None and low > -found.margin and found.undecided not in ("errors", "spoilt")
 
 
 def _excluded_words(found: Comparison) -> str:

@@ -203,13 +203,31 @@ def comparison_words(found: Comparison) -> str:
     like these would`; `no difference beyond 8 points: 0 points (-8 to +8 at 90%), mid-p 1`; `cannot tell: errors
     decide`. The verdict is the corrected one where there are several comparisons, and it says so."""
     if found.difference is None or found.interval is None or found.p_value is None:
-        return "cannot tell: no case is in both runs"
+        where = "measured in both runs" if found.unmeasured else "in both runs"
+        return f"cannot tell: no case is {where}{_behind(unmeasured_words(found))}"
+    more = f"{_more_words(found)}{_behind(unmeasured_words(found))}"
     numbers = f"{points(found.difference)} ({point_range(found.interval)}), {mid_p_words(found)}"
     if found.undecided is not None:
-        return f"cannot tell: {_UNDECIDED[found.undecided]}; {numbers}{_more_words(found)}"
+        return f"cannot tell: {_UNDECIDED[found.undecided]}; {numbers}{more}"
     if found.verdict == "no-difference":
-        return f"{verdict_words(found)}: {points(found.difference)} ({equivalence_words(found)}), {mid_p_words(found)}"
-    return f"{verdict_words(found)}: {numbers}{_more_words(found)}"
+        within = f"{points(found.difference)} ({equivalence_words(found)}), {mid_p_words(found)}"
+        return f"{verdict_words(found)}: {within}{more}"
+    return f"{verdict_words(found)}: {numbers}{more}"
+
+
+def unmeasured_words(found: Comparison) -> str:
+    """`B 50 to 80% if the 6 that are spoilt had failed or passed`; empty where nothing is spoilt."""
+    both = zip("AB", found.unmeasured or (None, None), strict=True)
+    told = (
+        f"{letter} {rate_range(one.bounds)}% if the {one.conversations:,} spoilt had failed or passed"
+        for letter, one in both
+        if one is not None
+    )
+    return ", ".join(told)
+
+
+def _behind(words: str) -> str:
+    return f"; {words}" if words else ""
 
 
 def verdict_words(found: Comparison) -> str:
@@ -219,7 +237,11 @@ def verdict_words(found: Comparison) -> str:
     return found.verdict.replace("-", " ")
 
 
-_UNDECIDED = {"errors": "errors decide", "trials": "the runs have unequal trials, which can make such a difference"}
+_UNDECIDED = {
+    "errors": "errors decide",
+    "spoilt": "what simulated users spoilt decides",
+    "trials": "the runs have unequal trials, which can make such a difference",
+}
 
 
 def _more_words(found: Comparison) -> str:

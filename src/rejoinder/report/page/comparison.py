@@ -101,11 +101,13 @@ def _figures(found: RunComparison) -> Markup:
 
 def _power(found: RunComparison) -> Iterator[str]:
     """What could have been seen, where nothing was."""
-    from rejoinder.stats import power_words
+    from rejoinder.stats.words import power_words, unmeasured_words
 
     for name, eventual, first_try, _ in ((_behind(one.name), *one[1:]) for one in found.each):
         rates = {"In the end": eventual} if eventual == first_try else {"First try": first_try, "In the end": eventual}
         yield from (f"{label}{name}: {words}." for label, rate in rates.items() if (words := power_words(rate)))
+        if words := unmeasured_words(eventual):
+            yield f"In the end{name}: {words}."
 
 
 def _behind(name: str) -> str:
