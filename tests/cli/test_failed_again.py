@@ -109,7 +109,7 @@ def test_suites_of_one_name_with_the_same_cases_stay_two(project: Project) -> No
         content = {"metadata": {"name": "shop"}, "targets": [scripted("s", reply)], "defaults": defaults}
         project.write(f"suites/{name}.yaml", {**content, "cases": "../rows.csv"})
     first = project.run_json("run", "suites", code=1)
-    assert first["summary"]["by_case"] == {"passed": 1, "failed": 1}
+    assert first["summary"]["by_case"] == {"passed": 1, "failed": 1, "errors": 0, "flaky": 0}
     assert "1 failed, 1 passed of 2" in project.run("show", code=None)
     project.run("bless")
     again = project.run_json("run", "--failed", code=1)
