@@ -8,14 +8,20 @@ import time
 def lock_within(handle: int, seconds: float) -> bool:
     """Lock an open file for this process, until it is closed; False where others hold it for so long."""
     deadline = time.monotonic() + seconds
-    while not _try_lock(handle):
+    while not _try_lock(handle, shared=False):
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.02)
     return True
 
 
-def _try_lock(handle: int) -> bool:
+def is_locked(handle: int) -> bool:
+    """Does another process hold the lock of an open file? Those who only look do not see each other, and hold what they
+    find free until they close the file."""
+    return not _try_lock(handle, shared=True)
+
+
+def _try_lock(handle: int, *, shared: bool) -> bool:
     try:
         import fcntl
     except ImportError:
@@ -23,7 +29,7 @@ def _try_lock(handle: int) -> bool:
 
         return lock_descriptor(handle, blocking=False)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

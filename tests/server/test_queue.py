@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,10 +18,11 @@ import pytest
 from msgspec import structs
 
 from rejoinder.client import RequestRefused, RunState, Server, ServerError
-from rejoinder.engine.folder import RunFolder, new_run_id, runs_folder
+from rejoinder.engine.folder import BUSY_CODE, RunFolder, new_run_id, runs_folder
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.verify import find_damage
 from rejoinder.errors import UsageError
+from rejoinder.locks import is_locked
 from rejoinder.server.queue import Entry, Queue
 from rejoinder.server.supervisor import Supervisor, need_of
 from tests.kit import Project, is_alive
@@ -369,6 +371,46 @@ class TestOneEntry:
         assert entry.ended == "refused"
         assert "its process ended 3 times" in (entry.message or "")
         assert started == [run] * 3
+
+    def test_one_that_finds_its_run_open_is_tried_until_it_is_not(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch
+    ):
+        queue, started = Queue(project.folder), list[str]()
+        run = self.put(queue)
+
+        async def start(_: Supervisor, entry: Entry, _words: tuple[str, ...]) -> asyncio.subprocess.Process:
+            started.append(entry.id)
+            code = BUSY_CODE if len(started) < 6 else 2
+            words = (sys.executable, "-c", f"raise SystemExit({code})")
+            return await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE)
+
+        monkeypatch.setattr(Supervisor, "_start", start)
+        monkeypatch.setattr("rejoinder.server.supervisor.LOOK_S", 0.01)
+        work_until(queue, lambda: (entry := queue.find(run)) is not None and not entry.is_waiting)
+        assert started == [run] * 6
+
+    def test_the_process_of_a_run_says_that_it_is_open_elsewhere(self, project: Project):
+        project.write("evals.yaml", scripted(1))
+        project.run("run", "evals.yaml")
+        folder = RunFolder(next(runs_folder(project.folder).glob("2*")))
+        words = [sys.executable, "-P", "-m", "rejoinder.cli.queued_run", folder.id]
+        told = json.dumps(["resume", str(folder.path)]).encode() + b"\n"
+        with folder.held():
+            process = subprocess.Popen(words, cwd=project.folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+            assert process.stdin is not None
+            process.stdin.write(told)
+            process.stdin.flush()
+            assert process.wait(60) == BUSY_CODE
+            process.communicate()
+
+    def test_those_who_look_at_a_run_do_not_take_each_other_for_its_process(self, project: Project):
+        folder = RunFolder(project.folder / "run")
+        folder.path.mkdir()
+        with folder.held():
+            assert folder.is_busy
+        with (folder.path / "lock").open("rb") as looking:
+            assert not is_locked(looking.fileno())
+            assert not folder.is_busy
 
     def test_one_waits_for_what_the_machine_lacks(self, project: Project, monkeypatch: pytest.MonkeyPatch):
         queue = Queue(project.folder)

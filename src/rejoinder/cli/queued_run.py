@@ -19,9 +19,10 @@ def main() -> None:
     run, pipe = sys.argv[1], _own_input()
     arguments = _words(pipe)
     _stop_with(pipe)
-    if arguments[0] != "resume":
-        from rejoinder.engine.folder import reserve_run_id
+    from rejoinder.engine.folder import BUSY_CODE, RunBusy, reserve_run_id
 
+    RunBusy.exit_code = BUSY_CODE
+    if arguments[0] != "resume":
         reserve_run_id(run)
     sys.argv = ["rejoinder", *arguments]
     from rejoinder.cli import main as run_command

@@ -31,7 +31,7 @@ import msgspec
 
 from rejoinder.engine.crash_points import reached
 from rejoinder.errors import RejoinderError, UsageError, decoding_reason, reason_of
-from rejoinder.locks import lock_within
+from rejoinder.locks import is_locked, lock_within
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import is_part_of_id, is_run_id, too_short
 from rejoinder.run_files import (
@@ -60,6 +60,10 @@ LAST = "last"
 MOST_NAMED = 10
 """Runs that are listed where one has to be chosen."""
 _Content = TypeVar("_Content")
+
+
+BUSY_CODE = 75
+"""What the process of a queued run ends with where another process has the run open; its server tries again."""
 
 
 class RunBusy(RejoinderError):
@@ -115,7 +119,7 @@ class RunFolder:
         """Is the run open in a process? Looking creates and changes nothing."""
         try:
             with open_file(self.path / "lock") as stream:
-                return not lock_within(stream.fileno(), 0)
+                return is_locked(stream.fileno())
         except (OSError, RunDamaged):
             return False
 

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.engine.folder import RunBusy
+from rejoinder.engine.folder import BUSY_CODE, RunBusy
 from rejoinder.errors import RejoinderError
 from rejoinder.report.inert import one_line, shorten
 from rejoinder.run_files import RunDamaged
@@ -196,6 +196,8 @@ class Supervisor:
     def _decide(self, entry: Entry, code: int) -> None:
         """What becomes of an entry whose process has ended. What is not at its end is looked at again: its process was
         killed, or an orphan of the last server has the run."""
+        if code == BUSY_CODE:  # a request that looks at a run holds its lock for a moment, and on a busy machine longer
+            return
         need = need_of(entry, self._queue.root)
         if need == "ended" or (need == "resume" and code in _ENDED):
             self._end(entry)
