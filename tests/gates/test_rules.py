@@ -318,3 +318,33 @@ def test_repeats_of_a_case_count_for_pass_k() -> None:
 def test_nothing_to_compare_with_is_refused() -> None:
     with pytest.raises(UsageError, match="compares with an earlier run"):
         decided("tag:x:no-regression", verdicts_of())
+
+
+def tasks_of(outcomes: dict[str, str]) -> list[CaseTrials]:
+    """Tasks that were put in two ways, and end the same in both."""
+    return [
+        structs.replace(case_of(status, name=f"{task}/{condition}"), condition=condition)
+        for task, status in outcomes.items()
+        for condition in ("full", "sharded")
+    ]
+
+
+def test_conditions_of_a_task_are_compared_one_by_one() -> None:
+    """Eight of twenty tasks broke: as forty cases they would be sixteen."""
+    before = {f"t{number:02}": "passed" for number in range(20)}
+    after = before | {f"t{number:02}": "failed" for number in range(8)}
+    found = decided("no-regression", verdicts_of(*tasks_of(after)), verdicts_of(*tasks_of(before)))
+    assert found.verdict == "fail"
+    assert found.reason.startswith("it, full: worse: -40 points (")
+    assert "; it, sharded: worse: -40 points (" in found.reason
+    assert found.reason.count("corrected for 2 comparisons") == 2
+    few = before | {f"t{number:02}": "failed" for number in range(3)}
+    alone = decided("no-regression", verdicts_of(*tasks_of(few)), verdicts_of(*tasks_of(before)))
+    assert alone.verdict == "cannot-tell", "six of forty would be called worse"
+
+
+def test_a_baseline_without_conditions_is_read_as_before() -> None:
+    before = {f"t{number:02}": "passed" for number in range(30)}
+    earlier = [structs.replace(case, condition=None) for case in tasks_of(before)]
+    found = decided("no-regression", verdicts_of(*tasks_of(before)), verdicts_of(*earlier))
+    assert found.reason.startswith("it, full: no difference beyond ")

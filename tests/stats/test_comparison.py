@@ -18,8 +18,10 @@ from rejoinder.stats import (
     comparison_words,
     made_up_interval,
     paired_interval,
+    point_range,
     sign_flip,
 )
+from rejoinder.stats.words import rate_range
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 
@@ -450,3 +452,22 @@ def test_comparisons_in_words() -> None:
         "cannot tell: -10 points (-28 to +10), mid-p 0.25; about 48 more cases like these would"
     )
     assert comparison_words(compare_runs([])) == "cannot tell: no case is in both runs"
+
+
+def test_an_end_of_an_interval_does_not_read_as_what_it_excludes() -> None:
+    assert point_range((-0.17505, -0.00495)) == "-18 to -0.5"
+    assert point_range((0.0004, 0.09)) == "+0.04 to +9"
+    assert point_range((-0.05, 0.0)) == "-5 to 0"
+    assert point_range((-0.0997, 0.03), -0.1) == "-9.97 to +3"
+    assert rate_range((0.8667, 0.9993)) == "87 to 99.9"
+    assert rate_range((0.0, 1.0)) == "0 to 100"
+
+
+def test_no_difference_names_the_smallest_margin_that_is_excluded() -> None:
+    found = compare_runs(once(0, 0, 50), margin=0.2)
+    assert (found.beyond, found.margin) == (4.7, 0.2)
+    assert compare_runs(once(0, 0, 23)).beyond == 10, "never more than was asked for"
+    assert compare_runs(once(1, 8, 20)).beyond is None
+    [first, _] = compare_groups({"a": once(0, 0, 50), "b": once(0, 0, 50)})
+    assert first.comparison.beyond is not None and first.comparison.beyond > 4.7, "corrected for both"
+    assert "at 95%" in comparison_words(first.comparison)
