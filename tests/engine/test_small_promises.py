@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from shutil import rmtree
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rejoinder.engine.budget import Amount, Budget
 from rejoinder.engine.retries import NO_REFUSALS, Refusals, Retries, Tries, decide_retry
 from rejoinder.providers import ProviderError
-from tests.kit import Project, Raw, case, run, run_process, scripted
+from tests.kit import Project, case, run, run_process, scripted
 
 
 def test_what_was_granted_to_a_call_that_is_cancelled_is_given_back() -> None:
@@ -116,13 +117,9 @@ def test_the_outcome_of_a_case_takes_the_place_of_other_words_for_it(project: Pr
         "evals": [{"id": "own", "turns": turns, "outcome": "Says x."}, {"id": "inherits", "turns": turns}],
     }
     assert project.errors(suite) == []
-    document = run(project, suite)
-    assert {result["id"]: _outcomes(result) for result in document["results"]} == {
-        "own": ["Says x."],
-        "inherits": ["Be nice."],
-    }
-
-
-def _outcomes(result: Raw) -> list[str]:
-    checks = [check for turn in result["turns"] for check in turn["checks"]] + result.get("conversation_checks", [])
-    return [check["check"].removeprefix("llm_judge ") for check in checks if check.get("kind") == "llm_judge"]
+    shown = {one["id"]: json.dumps(one["judge_prompts"]) for one in project.prompts(suite, "--judge", "--reply", "x")}
+    assert ["Says x." in shown["own"], "Be nice." in shown["own"], "Be nice." in shown["inherits"]] == [
+        True,
+        False,
+        True,
+    ]
