@@ -98,9 +98,17 @@ def test_one_model_raises_few_alarms_in_every_cell(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cell", [*WITH_A_DROP, Cell(100, 1, 3, 0.8, 0.5, 0.1), Cell(50, 3, 5, 0.8, 0.5, 0.15)])
-def test_a_drop_is_found_as_often_as_before_in_many_runs(cell: Cell) -> None:
-    assert called(74, 1000, cell)["worse"] >= called_before(74, 1000, cell)["worse"] - 0.03
+@pytest.mark.parametrize(
+    ("cell", "less"),
+    [
+        *((cell, 0.03) for cell in WITH_A_DROP),
+        (Cell(50, 3, 5, 0.8, 0.5, 0.15), 0.03),
+        (Cell(100, 1, 3, 0.8, 0.5, 0.15), 0.03),
+        (Cell(100, 1, 3, 0.8, 0.5, 0.1), 0.08),  # the price of the third test is highest for small drops in many cases
+    ],
+)
+def test_a_drop_is_found_nearly_as_often_as_before_in_many_runs(cell: Cell, less: float) -> None:
+    assert called(74, 1000, cell)["worse"] >= called_before(74, 1000, cell)["worse"] - less
 
 
 # The test itself
