@@ -35,11 +35,11 @@ _OTHER_FORMS: dict[str, Set[str]] = {
     "turns": {"prompt", "user", "shards"},
     "user": {"prompt", "turns", "shards"},
     "shards": {"prompt", "input_messages", "turns", "user"},
-    "outcome": {"expected_outcome"},
-    "expected_outcome": {"outcome"},
-    "criteria": {"outcome", "expected_outcome"},
+    "outcome": {"expected_outcome", "criteria"},
+    "expected_outcome": {"outcome", "criteria"},
 }
-"""A case that brings one form does not inherit the others. `criteria` comes last of its three."""
+"""What a case does not inherit from `defaults` where it brings one of the others. `criteria` may be inherited: it is
+read only where neither `outcome` nor `expected_outcome` is there."""
 _GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
 _GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert", "assertions")
 SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
