@@ -336,3 +336,49 @@ def test_how_often_an_unchanged_suite_fails_by_chance(
     counts: list[tuple[int, int]], trials: list[tuple[int, int]], least: float, most: float
 ) -> None:
     assert least <= new_failure_chance(counts, trials) <= most
+
+
+@pytest.mark.parametrize("name", ["last~1", "four last characters", "folder"])
+def test_a_run_that_is_named_is_the_one_of_before_the_start(project: Project, name: str) -> None:
+    """`last~1` is another run as soon as this one is begun."""
+    write_bot(project, {})
+    project.run("run", "-q")
+    good = only_run(project.folder)
+    write_bot(project, {"c3": BROKEN})
+    project.invoke("run", "-q")
+    words = {"last~1": name, "four last characters": good.name[-4:], "folder": str(good)}
+    result = project.invoke("run", "--against", words[name])
+    assert result.exit_code == 1, result.output
+    assert "1 new failure: c3 (0 of 8 now, 1 of 1 before)" in result.stdout
+    assert f"against {good.name}" in result.stdout
+    assert project.invoke("resume", project.run_json("runs")[0]["id"]).exit_code == 1
+
+
+def test_a_baseline_that_is_replaced_during_a_run_does_not_decide(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": BROKEN})
+    project.invoke("run", "-q")
+    project.run("bless", "--name", "worse")
+    worse = project.folder / ".rejoinder/baselines/worse.json"
+    copied = f"shutil.copy({str(worse)!r}, {str(worse.with_name('main.json'))!r})"
+    project.write(
+        "bot.py", BOT.replace("import json", "import json, shutil").replace("    plan =", f"    {copied}\n    plan =")
+    )
+    result = run_process(project.folder, "run", "--against", "main")
+    assert result.code == 5, result
+    assert "when this run began, and is run" in result.out
+
+
+def test_the_baseline_is_that_of_the_project_of_the_suite(project: Project, tmp_path: Path) -> None:
+    """A run can be started from outside of its project."""
+    says: Raw = {"targets": [{"name": "bot", "provider": "scripted", "replies": ["yes"]}], "target": "bot"}
+    suite: Raw = {**says, "evals": [{"id": "one", "prompt": "Say yes.", "checks": [{"match": "yes"}]}]}
+    project.write("evals.yaml", suite)
+    project.run("run", "-q")
+    project.run("bless")
+    project.write("evals.yaml", {**suite, "evals": [{**suite["evals"][0], "checks": [{"match": "no"}]}]})
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    ended = run_process(elsewhere, "run", str(project.folder / "evals.yaml"), "--against", "main")
+    assert ended.code == 1, ended
+    assert "1 new failure: one" in ended.out

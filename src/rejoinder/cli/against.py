@@ -9,12 +9,14 @@ from shlex import join
 from rejoinder.cli.live import live_display
 from rejoinder.cli.output import echo, echo_lines, form_for
 from rejoinder.cli.rounds import RoundsDisplay
+from rejoinder.engine.folder import RunFolder, runs_folder
 from rejoinder.engine.observer import Observer
+from rejoinder.engine.options import Confirm
 from rejoinder.engine.plan import Job
 from rejoinder.engine.run_report import RunReport
 from rejoinder.gates.against import Confirmer
 from rejoinder.gates.rules import COMPARING, Rule, read_rule
-from rejoinder.gates.verbs import find_baseline, gate_report
+from rejoinder.gates.verbs import gate_as_started
 from rejoinder.model import CaseName, Outcome
 from rejoinder.model.figures import GateResult
 from rejoinder.model.runs import Receipt
@@ -71,17 +73,23 @@ class _FurtherTrials(Observer):
             echo(f"  {job.prepared.case.id} {word}", err=True)
 
 
-def decide_against(report: RunReport, name: str, more: list[Rule], code: int, *, err: bool) -> int:
+def decide_against(report: RunReport, confirm: Confirm, more: list[Rule], code: int, *, err: bool) -> int:
     """Write what the gate says of a run that was started against a baseline and ended with `code`; its exit code."""
     if code not in (0, 1):  # a gate never hides how a run ended
         echo(f"the gate does not decide: {_ENDS.get(report.run.status, 'the run had errors')}", err=True)
         return code
-    root = find_root(Path.cwd(), Path.cwd())
-    found = gate_report(report, [*map(read_rule, COMPARING), *more], find_baseline(root, name))
-    found = with_command(found, report.run, name)
+    root = _project_of(report.folder)
+    found = gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, root)
+    found = with_command(found, report.run, confirm.against)
     form = form_for(sys.stderr if err else sys.stdout)
     echo_lines(write_gate(found, form, report.summary.quarantined), err=err)
     return found.exit_code
+
+
+def _project_of(folder: RunFolder) -> Path:
+    """The project that a run was made in, which need not be the one that we work in; a folder elsewhere has none."""
+    root = folder.path.resolve().parents[2]
+    return root if folder.path.resolve().parent == runs_folder(root) else find_root(Path.cwd(), Path.cwd())
 
 
 def with_command(found: GateResult, run: Receipt, name: str) -> GateResult:

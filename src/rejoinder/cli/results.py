@@ -123,13 +123,13 @@ def write_and_decide(report: RunReport, output: Output, fail_under: Rule | None)
     """Write a run's results; the exit code, by a rule or a baseline where there is one. A part of a run decides
     nothing against a baseline: the run that it is merged into does."""
     code, err = write_report(report, output), output.form != "text"
-    from rejoinder.gates.verbs import baseline_name_of
+    from rejoinder.gates.verbs import confirm_of
 
-    against = baseline_name_of(report)
-    if against is not None and report.run.options.get("shard") is None:
+    confirm = confirm_of(report)
+    if confirm is not None and report.run.options.get("shard") is None:
         from rejoinder.cli.against import decide_against
 
-        return decide_against(report, against, [] if fail_under is None else [fail_under], code, err=err)
+        return decide_against(report, confirm, [] if fail_under is None else [fail_under], code, err=err)
     if fail_under is None:
         return code
     from rejoinder.cli.fail_under import decide_exit

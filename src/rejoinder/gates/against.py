@@ -20,7 +20,7 @@ from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, matched_to
 from rejoinder.gates.new_failures import newly_failing
 from rejoinder.gates.rounds import Watcher, baseline_of_rounds, goes_in_rounds, resume_rounds, start_rounds
-from rejoinder.gates.verbs import find_baseline, verdicts_of
+from rejoinder.gates.verbs import another_baseline, find_baseline, pin_baseline, verdicts_of
 from rejoinder.model import CaseName, Suite
 
 
@@ -36,8 +36,10 @@ def start_against(suites: list[Suite], options: RunOptions, watcher: Confirmer) 
     """A new run of suites, in rounds where that is wanted; then its new failures are confirmed."""
     root, confirm = Path(suites[0].root), _confirm_of(options)
     in_rounds = options.selection.rounds is not None
-    before = baseline_of_rounds(options, root) if in_rounds else find_baseline(root, confirm.against)
-    options = options.changed(confirm=structs.replace(confirm, run=before.run))
+    name, before = (
+        (confirm.against, baseline_of_rounds(options, root)) if in_rounds else pin_baseline(root, confirm.against)
+    )
+    options = options.changed(confirm=structs.replace(confirm, against=name, run=before.run))
     report = start_rounds(suites, options, watcher) if in_rounds else start_run(suites, options, watcher.observer())
     # This process has just written the folder.
     recorded = RecordedRun(report.folder, root, trust=True)
@@ -51,10 +53,7 @@ def resume_against(
     confirm = _confirm_of(options)
     before = find_baseline(recorded.root, confirm.against)
     if confirm.run not in ("", before.run):
-        raise UsageError(
-            f"the baseline `{confirm.against}` was run {confirm.run} when this run began, and is run {before.run} now",
-            "Put the earlier baseline back, or start a new run.",
-        )
+        raise UsageError(another_baseline(confirm, before), "Put the earlier baseline back, or start a new run.")
     suites = recorded.suites()
     recorded.refuse_foreign_words(suites)
     if goes_in_rounds(options) and not confirm.cases:

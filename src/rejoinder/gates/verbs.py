@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.engine.folder import find_run
+from rejoinder.engine.folder import find_run, runs_folder
 from rejoinder.engine.options import Confirm, Rounds
 from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run_report import RunReport, read_run
@@ -125,14 +125,22 @@ def _of_a_part(found: GateResult, chosen: ChosenCases) -> GateResult:
     return structs.replace(found, rules=tuple(rules))
 
 
-def find_baseline(root: Path, name: str) -> Baseline:
-    """The baseline of that name, else the verdicts of a run."""
+class Pinned(NamedTuple):
+    """A baseline, and a name that still leads to it when other runs were made."""
+
+    name: str
+    baseline: Baseline
+
+
+def pin_baseline(root: Path, name: str) -> Pinned:
+    """The baseline of that name, else the verdicts of a run. `last` and the name of a suite lead to another run as soon
+    as a run is begun, so such a run is known by its id from here on, or by its folder where that is elsewhere."""
     try:
         found = read_baseline(baseline_file(root, name))
     except UsageError:
         found = None  # a folder is no name, and may be that of a run
     if found is not None:
-        return found
+        return Pinned(name, found)
     try:
         recorded = open_recorded(name)
     except UsageError as error:
@@ -141,7 +149,14 @@ def find_baseline(root: Path, name: str) -> Baseline:
             f"The baselines are {list_words(known)}." if known else "Make one with `rejoinder bless RUN --name NAME`."
         )
         raise UsageError(f"there is neither a baseline nor a run `{name}`: {error.message}", hint) from None
-    return verdicts_of(_whole_run(recorded))
+    folder = recorded.folder
+    is_own = folder.path.parent == runs_folder(root)
+    return Pinned(folder.id if is_own else str(folder.path), verdicts_of(_whole_run(recorded)))
+
+
+def find_baseline(root: Path, name: str) -> Baseline:
+    """The baseline of that name, else the verdicts of a run."""
+    return pin_baseline(root, name).baseline
 
 
 def blessed_run(root: Path, name: str) -> str:
@@ -188,15 +203,27 @@ def _rounds_against(report: RunReport) -> str | None:
 
 def confirmations_of(report: RunReport) -> Confirmations:
     """What new failures came to when they were asked again."""
-    confirm = _grown(report, "confirm", Confirm)
+    confirm = confirm_of(report)
     cases = {one.case: one for one in report.summary.confirmed}
     return Confirmations(0 if confirm is None else confirm.times, cases)
 
 
-def baseline_name_of(report: RunReport) -> str | None:
+def confirm_of(report: RunReport) -> Confirm | None:
     """The baseline that a run was started against."""
-    confirm = _grown(report, "confirm", Confirm)
-    return None if confirm is None else confirm.against
+    return _grown(report, "confirm", Confirm)
+
+
+def gate_as_started(report: RunReport, rules: Sequence[Rule], confirm: Confirm, root: Path) -> GateResult:
+    """The same against the baseline that a run was started with. Where that name is another run's by now, it cannot be
+    told: failures were confirmed against the earlier one."""
+    before = find_baseline(root, confirm.against)
+    if confirm.run in ("", before.run):
+        return gate_report(report, rules, before)
+    return structs.replace(undecided(rules, another_baseline(confirm, before)), run=report.run.id, against=before.run)
+
+
+def another_baseline(confirm: Confirm, before: Baseline) -> str:
+    return f"the baseline `{confirm.against}` was run {confirm.run} when this run began, and is run {before.run} now"
 
 
 def _grown(report: RunReport, name: str, kind: type[_Option]) -> _Option | None:
