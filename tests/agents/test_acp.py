@@ -16,6 +16,7 @@ from rejoinder.providers import ProviderError
 from rejoinder.providers.agents import acp, acp_opening
 from rejoinder.providers.agents.acp import AcpDriver
 from rejoinder.providers.agents.driver import AgentTurn, Clock
+from rejoinder.user_code.line_process import Bounds
 from tests.labs.agent_lab import STANDINS, Desk
 
 pytestmark = pytest.mark.slow
@@ -233,7 +234,7 @@ def test_turns_that_end_badly(
 ) -> None:
     """One error in words; the process is gone, and there is no other turn."""
     monkeypatch.setattr(acp, "CANCEL_S", 5.0 if prompt == "[wait]" else 0.05)
-    monkeypatch.setattr("rejoinder.user_code.line_process.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("rejoinder.user_code.line_process.Bounds", lambda: Bounds(longest_line=1 << 20))
     place = desk.at()
 
     async def use(driver: AcpDriver) -> None:

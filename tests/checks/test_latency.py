@@ -73,7 +73,6 @@ def test_times_of_ones_own_bots_count(own: Raw, project: Project) -> None:
     assert document["summary"]["by_target"]["own"]["duration_s"] == pytest.approx(sum(times) / 2, abs=1e-5)
     [rule] = project.run_json("gate", "--rule", "latency_p95<=60min")["rules"]
     assert (rule["verdict"], "2 replies" in rule["reason"]) == ("pass", True)
-    project.run("gate", "--rule", "latency_p95<=0.0001ms", code=1)
     project.run("bless", "--name", "main")
     assert '"latency_s":[]' not in (project.folder / ".rejoinder/baselines/main.json").read_text().replace(" ", "")
     project.run("run", "evals.yaml")

@@ -28,7 +28,7 @@ def contents(project: Project) -> dict[str, bytes]:
 def test_a_file_of_a_run_is_not_written_over(project: Project, command: str, name: str) -> None:
     run(project, SUITE)
     before = contents(project)
-    named = [only_run(project.folder).name] if command == "merge" else []
+    named = [only_run(project.folder).name] if command in ("merge", "resume") else []
     error = refused(project, command, *named, "--out", str(only_run(project.folder).relative_to(Path.cwd()) / name))
     assert f"lies in the folder of run {only_run(project.folder).name}" in error.message
     assert error.exit_code == 2
@@ -51,8 +51,9 @@ def test_a_suite_is_not_written_over(project: Project, command: str) -> None:
     before = contents(project)
     (project.folder / "link.yaml").symlink_to("evals.yaml")
     os.link(project.folder / "evals.yaml", project.folder / "twin.yaml")
+    named = ["last"] if command == "resume" else []
     for name in ("evals.yaml", "link.yaml", "twin.yaml"):
-        assert "is what the results come from" in refused(project, command, "--out", name).message
+        assert "is what the results come from" in refused(project, command, *named, "--out", name).message
     for name in ("link.yaml", "twin.yaml"):
         (project.folder / name).unlink()
     assert contents(project) == before

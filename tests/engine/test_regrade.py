@@ -543,7 +543,7 @@ def test_judges_of_the_turns_before_are_told_apart(project: Project, talker: Tal
     tape = recorded_conversation(recorded, suites, "a", Fork(turn=2))
     recorded = [(call, told) for call, told in tape.calls if call.request.turn == 1]
     assert len(recorded) == 1 + 3 + 2
-    before = ForkPrefix(tape, 2)
+    before = ForkPrefix(tape, Fork(turn=2))
     for call, told in reversed(recorded):
         assert asyncio.run(before.answer(call)) is told
     assert asyncio.run(before.answer(recorded[0][0])) is None, "each is given once"

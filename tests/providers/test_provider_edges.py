@@ -667,7 +667,7 @@ def test_what_to_do_next_after_errors(project: Project) -> None:
     [folder] = (project.folder / ".rejoinder" / "runs").glob("*-*")
     assert text.splitlines()[-2:] == [
         f"go on with: rejoinder resume {folder.name} --retry-errors",
-        "ERROR 1 error, 1 passed of 2, 50% (9 to 91)",
+        "ERROR 1 error, 1 passed of 2, 50% (9 to 91); 100% of the 1 without an error",
     ]
     passed = run_text(project, suite_of(scripted("demo", "yes")))
     assert "--retry-errors" not in passed

@@ -34,7 +34,8 @@ from rejoinder.server.queue import Entry, Queue
 from rejoinder.server.run_index import RunIndex
 from rejoinder.server.settings import Settings
 from rejoinder.server.streams import Streams
-from tests.kit import Project, case, follow, only_run, run, run_folders, scripted
+from rejoinder.testing import FakeServer
+from tests.kit import Project, behind, case, follow, only_run, run, run_folders, scripted
 from tests.report.exports import HOSTILE, result, turn
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&</noscript>"
@@ -528,9 +529,10 @@ def test_pages_are_not_kept_and_allow_nothing_but_their_own(viewer: Viewer, made
 
 
 def test_no_sentence_of_a_page_has_backticks(project: Project):
-    judge = {"name": "j", "provider": "scripted", "judge": [1.0]}
     asked = case("capital", {"llm_judge": {"criteria": "Good?", "target": "j"}})
-    run(project, {"targets": [scripted("geo", "Bern"), judge], "target": "geo", "evals": [asked]})
+    with FakeServer('{"score": 1, "hits": [], "misses": [], "reasoning": "Good."}') as server:
+        targets = [scripted("geo", "Bern"), behind(server, "j")]
+        run(project, {"targets": targets, "target": "geo", "evals": [asked]})
     page = Viewer(project.folder).page(f"/runs/{only_run(project.folder).name}")
     assert "<code>rejoinder judge test</code>" in page
     assert "`" not in page

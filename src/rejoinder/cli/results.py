@@ -267,6 +267,8 @@ def _resuming(report: RunReport) -> Commands:
         return ()
     if summary.errors and any(map(_may_pass, report.results)):
         return ((f"{resume} --retry-errors", f"the {count(summary.errors, 'error')} again"),)
+    if summary.errors and summary.passed + summary.failed:  # what was recorded need not be paid again
+        return ((f"{resume} --retry-errors", f"when the cause is mended: the {count(summary.errors, 'error')} again"),)
     return ((resume, rest),) if run.status != "completed" or summary.unfinished else ()
 
 
