@@ -107,7 +107,7 @@ def test_a_run_with_further_trials_is_intact_shown_and_replayed(project: Project
     save_baseline(project)
     write_bot(project, {"c3": BROKEN, "c4": {"passes": [3]}})
     project.invoke("run", "--against", "main")
-    assert project.run("verify").startswith("intact")
+    assert ", 6 of 6 conversations, " in project.run("verify")
     for command in (("report", "--out", "r.html"), ("export", "last", "--to", "csv", "--out", "r.csv"), ("runs",)):
         project.run(*command)
     replayed = project.run_json("replay", code=None)
@@ -250,6 +250,27 @@ def test_selected_cases_are_refused_before_anything_is_sent(project: Project) ->
     assert not (project.folder / "calls.log").exists()
     write_bot(project, {"c1": BROKEN})
     assert project.invoke("run", "--against", "main", "--case", "c1", "--partial").exit_code == 1
+
+
+def test_further_trials_that_end_in_errors_are_told_and_made_again(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c3": {"errors": list(range(2, 9)), "passes": []}})
+    result = project.invoke("run", "--against", "main")
+    assert result.exit_code == 5
+    assert "asked again, not counted: c3 0 of 7 (7 errors) passed" in result.stdout
+    write_bot(project, {"c3": BROKEN})
+    result = project.invoke("resume", "--retry-errors")  # it finds the run without a name
+    assert result.exit_code == 1, result.output
+    assert "1 new failure: c3 (0 of 8 now, 1 of 1 before)" in result.stdout
+
+
+def test_a_run_that_ends_at_its_first_failure_is_refused_before_anything_is_sent(project: Project) -> None:
+    """It could tell nothing, and what cannot be told is let through by some pipelines."""
+    save_baseline(project)
+    (project.folder / "calls.log").unlink()
+    write_bot(project, {"c3": BROKEN})
+    assert "--fail-fast ends a run at its first failure" in refusal(project, "run", "--against", "main", "--fail-fast")
+    assert not (project.folder / "calls.log").exists()
 
 
 def test_further_trials_come_from_no_cache(project: Project) -> None:

@@ -233,4 +233,5 @@ def _left_in(folder: RunFolder) -> _Left:
     if summary is None or receipt.status != "completed":
         return _Left(conversations=True)
     given_up = bool(receipt.given_up and summary.skipped)
-    return _Left(conversations=summary.unfinished > 0 or given_up, errors=summary.errors > 0)
+    errors = summary.errors > 0 or any(case.errors for case in summary.confirmed)
+    return _Left(conversations=summary.unfinished > 0 or given_up, errors=errors)

@@ -144,13 +144,14 @@ def verify_run(recorded: RecordedRun, *, plays: bool = True) -> Verification:
         replayed = _play_again(recorded, run, found, ended=ended and files.results.is_whole)
     if is_busy:
         found.notes.append("the run is open in a process, and changing")
+    further = 0 if files.summary is None else sum(case.trials for case in files.summary.confirmed)
     return Verification(
         run=folder.id,
         verdict="damaged" if found.named else "intact",
         status=None if run is None else run.status if ended else "running" if is_busy else "killed",
         finished=run is not None and run.status == "completed" and not (files.summary and files.summary.unfinished),
         planned=0 if run is None else run.planned,
-        conversations=files.results.records["Result"],
+        conversations=max(0, files.results.records["Result"] - further),  # those that confirm are not planned
         calls=files.journal.records["Told"],
         sealed=found.sealed,
         replayed=replayed,

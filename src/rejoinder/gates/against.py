@@ -36,6 +36,11 @@ def start_against(suites: list[Suite], options: RunOptions, watcher: Confirmer) 
     """A new run of suites, in rounds where that is wanted; then its new failures are confirmed."""
     root, confirm = Path(suites[0].root), _confirm_of(options)
     in_rounds = options.selection.rounds is not None
+    if options.pace.fail_fast and not in_rounds:  # rounds refuse it themselves
+        raise UsageError(
+            "--against compares a whole run with the baseline, and --fail-fast ends a run at its first failure",
+            "Leave out one of them.",
+        )
     name, before = (
         (confirm.against, baseline_of_rounds(options, root)) if in_rounds else pin_baseline(root, confirm.against)
     )

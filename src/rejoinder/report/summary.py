@@ -10,6 +10,7 @@ from rejoinder.model.results import Interval
 from rejoinder.model.runs import (
     BudgetUse,
     CacheUse,
+    ConfirmedCase,
     JudgeSummary,
     LimiterResult,
     Metric,
@@ -335,12 +336,16 @@ def confirmed_words(summary: Summary) -> Iterator[str]:
     cases = summary.confirmed
     if not cases:
         return
-    named = [f"{case.id} {case.passed} of {case.trials}" for case in cases[:MOST_QUARANTINED]]
+    named = [f"{case.id} {case.passed} of {_asked(case)}" for case in cases[:MOST_QUARANTINED]]
     more = f" and {count(len(cases) - MOST_QUARANTINED, 'more case')}" if len(cases) > MOST_QUARANTINED else ""
     costs = [case.cost for case in cases]
     known = sum(cost for cost in costs if cost is not None)
     cost = f"; {money(known)} beside the cost of the run" if known and None not in costs else ""
     yield f"asked again, not counted: {', '.join(named)}{more} passed{cost}"
+
+
+def _asked(case: ConfirmedCase) -> str:
+    return f"{case.trials} ({count(case.errors, 'error')})" if case.errors else f"{case.trials}"
 
 
 def _score(summary: Summary) -> Iterator[str]:
