@@ -213,25 +213,19 @@ def gate(
 
 
 def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> RunReport:
-    if options.selection.rounds is None and options.selection.confirm is None:
+    if not options.selection.is_compared:
         return engine.start_run(suites, options, observer)
-    from rejoinder.gates.against import Confirmer, start_against
-    from rejoinder.gates.rounds import start_rounds
+    from rejoinder.gates.against import Confirmer, start_compared
 
-    start = start_rounds if options.selection.confirm is None else start_against
-    return start(suites, options, Confirmer(observer))
+    return start_compared(suites, options, Confirmer(observer))
 
 
 def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | None, retry_errors: bool) -> RunReport:
-    if options.selection.rounds is not None or options.selection.confirm is not None:
-        from rejoinder.gates.against import Confirmer, confirms, resume_against
-        from rejoinder.gates.rounds import goes_in_rounds, resume_rounds
+    if not options.selection.is_compared:
+        return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
+    from rejoinder.gates.against import Confirmer, resume_compared
 
-        if confirms(options):
-            return resume_against(recorded, options, Confirmer(observer), retry_errors=retry_errors)
-        if goes_in_rounds(options):
-            return resume_rounds(recorded, options, Confirmer(observer), retry_errors=retry_errors)
-    return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
+    return resume_compared(recorded, options, Confirmer(observer), retry_errors=retry_errors)
 
 
 def export(run: Run, to: str | None, out: str | Path) -> None:

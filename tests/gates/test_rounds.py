@@ -247,6 +247,19 @@ def test_errors_end_the_rounds_and_resume_goes_on(project: Project) -> None:
     assert "regression on these cases: 36 lost, 0 won after 4 of 10 rounds" in ended.err
 
 
+@pytest.mark.slow
+def test_the_command_goes_on_with_rounds_that_python_began(project: Project) -> None:
+    write_bot(project, lost=())
+    assert run_process(project.folder, "run", "--repeat", "10").code == 0
+    project.run("bless")
+    write_bot(project, lost=LOST, breaks=2)
+    report = rejoinder.run("evals.yaml", selection=Selection(rounds=Rounds(against="main")))
+    assert report.run.reported.repeat == 2
+    write_bot(project, lost=LOST)
+    ended = run_process(project.folder, "resume", report.run.id, "--retry-errors", "--format", "json")
+    assert (ended.code, trials_of(ended.document)) == (1, dict.fromkeys((1, 2, 3, 4), 12))
+
+
 LOST = tuple(f"c{number}" for number in range(9))
 BOT = """
 def reply(request):

@@ -11,8 +11,10 @@ from rejoinder.cli.live import live_display
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, fail_under_option, trust_option
 from rejoinder.cli.output import echo
 from rejoinder.cli.results import Output, exit_with, output_options
-from rejoinder.engine.recorded import open_recorded, open_unfinished
+from rejoinder.engine.options import RunOptions
+from rejoinder.engine.recorded import RecordedRun, open_recorded, open_unfinished
 from rejoinder.engine.run import resume_run
+from rejoinder.engine.run_report import RunReport
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -41,11 +43,13 @@ def command(
         echo(f"resuming run {recorded.folder.id}", err=True)
     options = recorded.options().changed(**changes)
     output.check(recorded)
-    if options.selection.confirm is not None:
-        from rejoinder.cli.against import AgainstDisplay
-        from rejoinder.gates.against import confirms, resume_against
+    exit_with(_resume(recorded, options, retry_errors), output, fail_under)
 
-        if confirms(options):
-            report = resume_against(recorded, options, AgainstDisplay(), retry_errors=retry_errors)
-            exit_with(report, output, fail_under)
-    exit_with(resume_run(recorded, options, live_display(), retry_errors=retry_errors), output, fail_under)
+
+def _resume(recorded: RecordedRun, options: RunOptions, retry_errors: bool) -> RunReport:
+    if not options.selection.is_compared:
+        return resume_run(recorded, options, live_display(), retry_errors=retry_errors)
+    from rejoinder.cli.against import AgainstDisplay
+    from rejoinder.gates.against import resume_compared
+
+    return resume_compared(recorded, options, AgainstDisplay(), retry_errors=retry_errors)

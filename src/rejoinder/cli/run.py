@@ -314,12 +314,12 @@ def _refuse_beside_baseline(options: RunOptions, extras: Extras) -> None:
 
 
 def _run(suites: list[Suite], options: RunOptions) -> RunReport:
-    if options.selection.confirm is None:
+    if not options.selection.is_compared:
         return start_run(suites, options, live_display())
     from rejoinder.cli.against import AgainstDisplay
-    from rejoinder.gates.against import start_against
+    from rejoinder.gates.against import start_compared
 
-    return start_against(suites, options, AgainstDisplay())
+    return start_compared(suites, options, AgainstDisplay())
 
 
 def _with_cache(options: RunOptions, *, watching: bool) -> RunOptions:

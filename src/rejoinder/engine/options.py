@@ -78,6 +78,11 @@ class Selection(Struct, frozen=True, kw_only=True):
         """True if cases are left out."""
         return bool(self.cases or self.tags or self.limit or self.shard)
 
+    @property
+    def is_compared(self) -> bool:
+        """True if the run is compared with a baseline while it is made."""
+        return self.rounds is not None or self.confirm is not None
+
 
 class Pace(Struct, frozen=True, kw_only=True):
     """How fast a run works, and when it gives up."""

@@ -19,7 +19,7 @@ from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, matched_to
 from rejoinder.gates.new_failures import newly_failing
-from rejoinder.gates.rounds import Watcher, baseline_of_rounds, goes_in_rounds, resume_rounds, start_rounds
+from rejoinder.gates.rounds import Watcher, baseline_of_rounds, resume_rounds, start_rounds
 from rejoinder.gates.verbs import another_baseline, find_baseline, pin_baseline, verdicts_of
 from rejoinder.model import CaseName, Suite
 
@@ -32,8 +32,26 @@ class Confirmer(Watcher):
         return self.observer()
 
 
-def start_against(suites: list[Suite], options: RunOptions, watcher: Confirmer) -> RunReport:
-    """A new run of suites, in rounds where that is wanted; then its new failures are confirmed."""
+def start_compared(suites: list[Suite], options: RunOptions, watcher: Confirmer) -> RunReport:
+    """Start a run that is compared with a baseline: in rounds, with its new failures confirmed, or both."""
+    if options.selection.confirm is None:
+        return start_rounds(suites, options, watcher)
+    return _start_against(suites, options, watcher)
+
+
+def resume_compared(
+    recorded: RecordedRun, options: RunOptions, watcher: Confirmer, *, retry_errors: bool = False
+) -> RunReport:
+    """Finish such a run. A replay or a grading of it plays what is recorded, and no more."""
+    if options.answers.runs:
+        return resume_run(recorded, options, watcher.observer(), retry_errors=retry_errors)
+    if options.selection.confirm is None:
+        return resume_rounds(recorded, options, watcher, retry_errors=retry_errors)
+    return _resume_against(recorded, options, watcher, retry_errors=retry_errors)
+
+
+def _start_against(suites: list[Suite], options: RunOptions, watcher: Confirmer) -> RunReport:
+    """A new run of suites, in rounds if the options say so; then its new failures are confirmed."""
     root, confirm = Path(suites[0].root), _confirm_of(options)
     in_rounds = options.selection.rounds is not None
     if options.pace.fail_fast and not in_rounds:  # rounds refuse it themselves
@@ -51,9 +69,7 @@ def start_against(suites: list[Suite], options: RunOptions, watcher: Confirmer) 
     return _confirmed(report, recorded, suites, recorded.options(), before, watcher)
 
 
-def resume_against(
-    recorded: RecordedRun, options: RunOptions, watcher: Confirmer, *, retry_errors: bool = False
-) -> RunReport:
+def _resume_against(recorded: RecordedRun, options: RunOptions, watcher: Confirmer, *, retry_errors: bool) -> RunReport:
     """Finish a run against a baseline, and confirm its new failures."""
     confirm = _confirm_of(options)
     before = find_baseline(recorded.root, confirm.against)
@@ -61,16 +77,11 @@ def resume_against(
         raise UsageError(another_baseline(confirm, before), "Put the earlier baseline back, or start a new run.")
     suites = recorded.suites()
     recorded.refuse_foreign_words(suites)
-    if goes_in_rounds(options) and not confirm.cases:
+    if options.selection.rounds is not None and not confirm.cases:
         report = resume_rounds(recorded, options, watcher, retry_errors=retry_errors)
     else:
         report = resume_run(recorded, options, watcher.observer(), retry_errors=retry_errors, suites=suites)
     return _confirmed(report, recorded, suites, options, before, watcher)
-
-
-def confirms(options: RunOptions) -> bool:
-    """A replay or a grading of such a run plays what is recorded, and no more."""
-    return options.selection.confirm is not None and not options.answers.runs
 
 
 def _confirm_of(options: RunOptions) -> Confirm:

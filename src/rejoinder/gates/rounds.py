@@ -62,11 +62,6 @@ def resume_rounds(
     return _go_on(report, recorded, suites, options, before, watcher)
 
 
-def goes_in_rounds(options: RunOptions) -> bool:
-    """A replay or a grading of such a run plays what is recorded, and no more."""
-    return options.selection.rounds is not None and not options.answers.runs
-
-
 def _go_on(
     report: RunReport,
     recorded: RecordedRun,
