@@ -78,7 +78,7 @@ class Damage:
                 self._going_on[key] = Event()
         if waiting is not None:
             waiting.wait()
-            return self._known.get(key) or ""
+            return self.find(folder)
         words = "it could not be verified"
         try:
             words = self._verified(folder)
