@@ -279,10 +279,11 @@ def _may_pass(result: Result) -> bool:
     if error is None:
         return False
     from rejoinder.checks.judge_answers import Ambiguous, Echoed, Unreadable
+    from rejoinder.providers.http_api import RETRYABLE
 
     if error.type == "check" and any(kind.trouble in error.message for kind in (Unreadable, Ambiguous, Echoed)):
         return False
-    return error.status is None or error.status in (408, 409, 425, 429) or error.status >= 500
+    return error.status is None or error.status in RETRYABLE
 
 
 def _asked_twice(in_doubt: int) -> str:
