@@ -65,7 +65,7 @@ class TestIdle:
                     assert slow.recv(100) == b""
 
     def test_a_head_that_comes_byte_by_byte_is_given_up_too(self, project: Project, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(bounds, "HEADERS_S", 0.3)
+        monkeypatch.setattr(bounds, "HEADERS_S", 2.0)  # enough for the first head on a busy machine
         with answering(project.folder) as place, socket.create_connection(place, timeout=10) as slow:
             assert asked(slow) == b"HTTP/1.1 200 OK"
             slow.setblocking(False)
@@ -83,11 +83,10 @@ class TestIdle:
             wait_until(is_cut)
 
     def test_a_connection_that_is_used_stays(self, project: Project, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(bounds, "HEADERS_S", 0.2)
+        monkeypatch.setattr(bounds, "HEADERS_S", 2.0)  # enough for a head on a busy machine
         with answering(project.folder) as place, socket.create_connection(place, timeout=10) as busy:
-            for _ in range(3):
-                assert asked(busy) == b"HTTP/1.1 200 OK"
-                time.sleep(0.3)  # the time of a head has passed since the connection was made
+            assert asked(busy) == b"HTTP/1.1 200 OK"
+            time.sleep(2.1)  # the time of a head has passed since the connection was made
             assert asked(busy) == b"HTTP/1.1 200 OK"
 
     def test_a_connection_that_is_idle_after_an_answer_is_ended(
