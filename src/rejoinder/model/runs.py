@@ -440,7 +440,7 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     usage: UsageResult
     cost: Number | None
     duration_s: Number | None
-    """The median of its model's replies."""
+    """The median time of a reply; None if no reply has one."""
     without_errors: Rate | None = None
     rates: Rates | None = None
     net_recovery: NetRecovery | None = None

@@ -18,7 +18,7 @@ class Given(Struct, frozen=True):
 
 
 def given_to_command(environment: Mapping[str, str], own: Mapping[str, Any]) -> Given:
-    """All but secrets, which are told by their names, and by passwords in addresses; and what the target gives."""
+    """All variables but secrets, and what the target gives."""
     variables = {name: value for name, value in environment.items() if not is_secret(name, value)}
     withheld = frozenset(environment.keys() - variables.keys() - own.keys())
     return Given(variables | {name: str(value) for name, value in own.items()}, withheld)
