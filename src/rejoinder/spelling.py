@@ -1,8 +1,13 @@
-"""Words in messages: lists of them, and the known word nearest to a misspelt one."""
+"""Words in messages: counts and lists of them, and the known word nearest to a misspelt one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+
+
+def count(number: int, word: str, words: str = "") -> str:
+    """`1 case`, `1,200 cases`; `words`: the plural of a word that does not end in `s` then."""
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:

@@ -321,13 +321,13 @@ def test_spoilt_conversations_that_decide_are_said_to() -> None:
     assert found.unmeasured[1] is not None and found.unmeasured[1].bounds == (0.8, 1.0)
     words = comparison_words(found)
     assert words.startswith("cannot tell: what simulated users spoilt decides; 0 points (")
-    assert words.endswith("; B 80 to 100% if the 10 spoilt had failed or passed")
+    assert words.endswith("; B 80 to 100% if the 10 spoilt failed or passed")
 
 
 def test_spoilt_conversations_that_change_nothing_leave_the_verdict_and_are_named() -> None:
     found = compare_runs(spoilt(60, in_b=1, lost=20))
     assert (found.verdict, found.undecided) == ("worse", None)
-    assert comparison_words(found).endswith("; B 65 to 67% if the 1 spoilt had failed or passed")
+    assert comparison_words(found).endswith("; B 65 to 67% if the 1 spoilt failed or passed")
     assert compare_runs(spoilt(50, in_b=0)).unmeasured is None
 
 
@@ -335,7 +335,7 @@ def test_where_everything_is_spoilt_nothing_can_be_told() -> None:
     found = compare_runs(spoilt(6, in_b=6))
     assert (found.verdict, found.cases) == ("cannot-tell", 0)
     assert comparison_words(found) == (
-        "cannot tell: no case is measured in both runs; B 0 to 100% if the 6 spoilt had failed or passed"
+        "cannot tell: no case is measured in both runs; B 0 to 100% if the 6 spoilt failed or passed"
     )
 
 

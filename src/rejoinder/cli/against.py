@@ -68,7 +68,7 @@ class _FurtherTrials(Observer):
             word = (
                 f"passed in trial {made} of {self._times}"
                 if outcome.status == "passed"
-                else f"did not pass in {made} more trials"
+                else f"did not pass in {count(made, 'more trial')}"
             )
             echo(f"  {job.prepared.case.id} {word}", err=True)
 

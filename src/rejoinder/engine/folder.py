@@ -43,6 +43,7 @@ from rejoinder.run_files import (
     replace_file,
     sweep_drafts,
 )
+from rejoinder.spelling import count
 
 if TYPE_CHECKING:
     from rejoinder.engine.secrets import Mask
@@ -345,8 +346,7 @@ def _nth(runs: Iterable[RunFolder], back: int, name: str, owner: str) -> RunFold
         raise UsageError(
             f"there is no run `{name}`: {owner} has only forks", "Name a fork by its id; `rejoinder runs` lists them."
         )
-    has = "1 run" if number == 1 else f"{number} runs"
-    raise UsageError(f"there is no run `{name}`: {owner} has {has}", "`rejoinder runs` lists them.")
+    raise UsageError(f"there is no run `{name}`: {owner} has {count(number, 'run')}", "`rejoinder runs` lists them.")
 
 
 def latest_first(runs: Sequence[RunFolder]) -> Iterator[RunFolder]:

@@ -15,6 +15,7 @@ from rejoinder.gates.baselines import Baseline, CaseTrials
 from rejoinder.model import CaseName
 from rejoinder.model.figures import NewFailure, NewFailureKind, RuleResult
 from rejoinder.model.runs import ConfirmedCase
+from rejoinder.spelling import count
 from rejoinder.stats import new_failure_chance
 
 LEAST_NOW, LEAST_TOGETHER = 3, 5
@@ -97,7 +98,7 @@ def new_failures_rule(rule: str, found: Sequence[NewFailure], compared: int, *, 
         if kind in by_kind
     ]
     if not {"new", "unconfirmed"} & by_kind.keys():
-        parts.insert(0, f"no new failure in {_cases(compared)}")
+        parts.insert(0, f"no new failure in {count(compared, 'case')}")
     return RuleResult(rule, verdict, "; ".join(parts), tuple(found))
 
 
@@ -120,10 +121,6 @@ def _described(one: NewFailure, *, with_target: bool) -> str:
     where += f", {one.variant}" if one.variant is not None else ""
     now = f"{one.passed} of {one.failed + one.passed} now" if one.kind != "error" else "no verdict now"
     return f"{one.id[:LONGEST_NAME]}{where} ({now}, {one.before} of {one.before} before)"
-
-
-def _cases(number: int) -> str:
-    return "1 case" if number == 1 else f"{number:,} cases"
 
 
 def chance_of_new_failure(

@@ -27,7 +27,7 @@ from rejoinder.gates.new_failures import (
     new_failures_rule,
 )
 from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
-from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.spelling import count, did_you_mean, list_words
 from rejoinder.stats import (
     LEAST_OF_GROUP,
     REGRESSION_LEVEL,
@@ -178,13 +178,13 @@ def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
     if not times:
         return RuleResult(rule.text, "cannot-tell", "the time of no reply is known")
     found = kept_by(times, 0.95)
-    reason = f"{number_words(found, 's')}, {_count(len(times), 'reply', 'replies')}"
+    reason = f"{number_words(found, 's')}, {count(len(times), 'reply', 'replies')}"
     return RuleResult(rule.text, at_most(found, rule.bound), reason)
 
 
 def _decide_cases(rule: Rule, cases: Cases) -> RuleResult:
     passed = sum(case.passes_together for case in cases)
-    reason = f"{passed:,} of {_count(len(cases), 'case', 'cases')} passed by their own rules"
+    reason = f"{passed:,} of {count(len(cases), 'case')} passed by their own rules"
     return RuleResult(rule.text, "pass" if passed >= rule.bound * len(cases) - 1e-9 else "fail", reason)
 
 
@@ -367,7 +367,7 @@ class _Compared:
         if group.verdict != "too-few":
             found = structs.replace(found, p_value=group.p_value, verdict=group.verdict)
         elif rule.tag is not None:
-            cases = _count(found.cases, "case", "cases")
+            cases = count(found.cases, "case")
             reason = f"too few: {cases} of the tag in both runs, {LEAST_OF_GROUP} would do"
             return RuleResult(rule.text, "cannot-tell", reason)
         return no_regression_rule(rule.text, found)
@@ -387,7 +387,3 @@ class _Compared:
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(name[:LONGEST_NAME] for name in names[:MOST_NAMED])}{more}"
-
-
-def _count(number: int, word: str, words: str) -> str:
-    return f"{number:,} {word if number == 1 else words}"

@@ -127,12 +127,12 @@ def spoilt_numbers(spoilt: SpoiltCounts) -> str:
 
 
 def bounds_words(spoilt: SpoiltCounts | None) -> str:
-    """`60 to 70% if the 2 spoilt failed or passed`: what stands beside a rate that leaves them out. Empty where
-    there is no rate."""
+    """The bounds that stand beside a rate without spoilt conversations; empty if there is no rate."""
+    from rejoinder.stats.words import spoilt_bounds
+
     if spoilt is None or spoilt.bounds is None or spoilt.bounds == (0, 1):
         return ""
-    low, high = spoilt.bounds
-    return f"{100 * low:.0f} to {100 * high:.0f}% if the {spoilt.conversations:,} spoilt failed or passed"
+    return spoilt_bounds(spoilt.conversations, spoilt.bounds)
 
 
 def fault_words(summary: Summary) -> Iterator[str]:

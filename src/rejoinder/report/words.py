@@ -8,12 +8,10 @@ from __future__ import annotations
 from math import ceil, floor, log10
 from typing import TypeAlias
 
+from rejoinder.spelling import count as count
+
 Commands: TypeAlias = tuple[tuple[str, str], ...]
 """What to type next, with what each does."""
-
-
-def count(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def capital(words: str) -> str:

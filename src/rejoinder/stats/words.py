@@ -20,6 +20,7 @@ from rejoinder.model.figures import (
     Rate,
     Transitions,
 )
+from rejoinder.spelling import count
 
 
 def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
@@ -186,7 +187,7 @@ def net_verdict_words(found: NetRecovery) -> str:
 
 
 def _left_out(errors: int) -> str:
-    return f"; {errors:,} {'error' if errors == 1 else 'errors'} left out" if errors else ""
+    return f"; {count(errors, 'error')} left out" if errors else ""
 
 
 def net_difference_words(found: NetRecoveryDifference) -> str:
@@ -216,14 +217,16 @@ def comparison_words(found: Comparison) -> str:
 
 
 def unmeasured_words(found: Comparison) -> str:
-    """`B 50 to 80% if the 6 that are spoilt had failed or passed`; empty where nothing is spoilt."""
+    """`B 50 to 80% if the 6 spoilt failed or passed`; empty if nothing is spoilt."""
     both = zip("AB", found.unmeasured or (None, None), strict=True)
-    told = (
-        f"{letter} {rate_range(one.bounds)}% if the {one.conversations:,} spoilt had failed or passed"
-        for letter, one in both
-        if one is not None
+    return ", ".join(
+        f"{letter} {spoilt_bounds(one.conversations, one.bounds)}" for letter, one in both if one is not None
     )
-    return ", ".join(told)
+
+
+def spoilt_bounds(conversations: int, bounds: Interval) -> str:
+    """`50 to 80% if the 6 spoilt failed or passed`: the rate that leaves them out lies between."""
+    return f"{rate_range(bounds)}% if the {conversations:,} spoilt failed or passed"
 
 
 def _behind(words: str) -> str:
@@ -250,7 +253,7 @@ def _more_words(found: Comparison) -> str:
 
 def more_words(cases: int) -> str:
     """`90 more cases like these`."""
-    return f"{cases:,} more {'case' if cases == 1 else 'cases'} like these"
+    return f"{count(cases, 'more case')} like these"
 
 
 def power_words(found: Comparison) -> str:
