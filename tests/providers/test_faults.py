@@ -164,14 +164,15 @@ def test_all_targets_that_share_the_key_wait(project: Project) -> None:
 def test_what_does_not_pass_is_given_up_in_the_end(
     make: Make, fault: Fault, kind: str, words: str, project: Project
 ) -> None:
+    cases = 1 if fault.status == 429 else 2  # a target that refuses more than three times in a row is given up
     with FakeServer(fault) as server:
-        document = run(project, suite_of({**make(server), "max_retries": 2}, 2), "-w", "1", code=3)
-        assert len(server.requests) == 2 * 3
+        document = run(project, suite_of({**make(server), "max_retries": 2}, cases), "-w", "1", code=3)
+        assert len(server.requests) == cases * 3
         last = server.requests[-1]
-    assert counts(document) == {"error": 2}  # another call might still succeed, so the target goes on
+    assert counts(document) == {"error": cases}  # another call might still succeed, so the target goes on
     assert document["run"]["given_up"] == []
-    assert attempts(project) == [3, 3]
-    error = document["results"][1]["error"]
+    assert attempts(project) == [3] * cases
+    error = document["results"][-1]["error"]
     assert (error["type"], error["status"], error["turn"]) == (kind, fault.status, 1)
     provider = make(server)["provider"]
     assert error["message"].startswith(f"{provider} answered {fault.status} ({kind}): ")
@@ -713,6 +714,17 @@ def test_a_target_that_refuses_everything_is_given_up_after_max_retries(
     assert "it has refused every request of this run" in given_up["message"]
     [limits] = document["run"]["limits"]
     assert limits["refused"] == len(server.requests)
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_a_number_of_retries_does_not_keep_a_target_that_refuses_everything(most: int, project: Project) -> None:
+    """Each call by itself would be given up, and the next one would wait longer still."""
+    with FakeServer(status(429)) as server:
+        suite = suite_of({**openai(server), "retry_max_delay_ms": 20, "max_retries": most}, 30)
+        document = run(project, suite, "-w", "1", code=3)
+        assert len(server.requests) == max(most, 3) + 1
+    [given_up] = document["run"]["given_up"]
+    assert "it has refused every request of this run" in given_up["message"]
 
 
 def test_refusals_beside_calls_in_progress_do_not_count() -> None:

@@ -136,7 +136,7 @@ def decide_retry(error: ProviderError, retries: Retries, tries: Tries, refusals:
     if refused and refusals.seconds > LONGEST_WAIT_S:
         because = f"; no request was accepted for {LONGEST_WAIT_S / 60:.0f} minutes"
         return Decision(ends_target=True, because=because, slows_down=False)
-    if refused and refusals.rounds > retries.most and not refusals.has_answered and retries.most_together is None:
+    if refused and refusals.rounds > max(retries.most, USUAL.most) and not refusals.has_answered:
         return Decision(ends_target=True, because="; it has refused every request of this run", slows_down=False)
     tried, most = (tries.refusals, retries.most_refusals) if refused else (tries.failures, retries.most)
     together = retries.most_together is None or tries.made <= retries.most_together
