@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from rejoinder.suite.schema import Violation, is_in_target, read_schema
 from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
-from rejoinder.suite.targets import Targets, read_targets
+from rejoinder.suite.targets import Targets, read_targets, strings_in
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables
 from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
 from rejoinder.suite.tools import read_tools, server_of_metadata
@@ -370,15 +370,6 @@ class _SuiteTexts:
         return self.source.reporter(at, self.problems, self.missing)
 
 
-def _names_in(data: Any) -> Iterator[str]:
-    """The texts of a document, names of targets among them."""
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, dict | list):
-        for value in data.values() if isinstance(data, dict) else data:
-            yield from _names_in(value)
-
-
 class _TargetChoice:
     """Which targets answer, judge and give embeddings for a suite: the suite says so, else the project."""
 
@@ -409,7 +400,8 @@ class _TargetChoice:
     def _own_unnamed(self) -> list[str]:
         """The suite's own targets that it names nowhere, so that none is a judge."""
         entries = self.texts.data.get("targets") or []
-        named = set(_names_in({key: value for key, value in self.texts.data.items() if key != "targets"}))
+        written = {key: value for key, value in self.texts.data.items() if key != "targets"}
+        named = {text for _, text in strings_in(written)}
         return [name for entry in entries if (name := entry["name"]) not in named and name in self.targets.known]
 
     def judge(self) -> str | None:

@@ -9,10 +9,9 @@ from rejoinder.model.providers import PROVIDER_NAMES
 from rejoinder.placeholders import CARRY_CONVERSATION, find_faults_of_request, requested_in, texts_in
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation
-from rejoinder.suite.target_rules import settings_in
+from rejoinder.suite.target_rules import SENT, settings_in
 from rejoinder.suite.templates import sole_variable
 
-SENT = ("url", "headers", "body")
 _TEMPLATES = (*SENT, "open", "close")
 
 

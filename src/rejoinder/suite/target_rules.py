@@ -11,6 +11,8 @@ from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation
 
 KEEPS_HISTORY = "it keeps the conversation itself: a reply from the cache would leave it behind"
+SENT = ("url", "headers", "body")
+"""Settings of which a request of an `http` target is made."""
 NOT_CACHED = "Remove `cache: true`; the target is asked in every run then."
 
 
@@ -33,7 +35,7 @@ def _never_cached(target: dict[str, Any]) -> str:
     keeps = settings.get("history") == "theirs" or any(settings.get(key) for key in ("session", "open", "close"))
     if info.workspaces or keeps:
         return KEEPS_HISTORY
-    sent = [settings.get(key) for key in ("url", "headers", "body")]
+    sent = [settings.get(key) for key in SENT]
     if provider == "http" and "conversation_id" in requested_in(sent):
         return "its requests have a `{{ conversation_id }}`, which is another one in every run"
     return ""

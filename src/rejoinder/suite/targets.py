@@ -208,7 +208,7 @@ class Targets:
         entry = self.entries.get(name)
         if entry is None:
             return
-        for path, text in _strings(entry.written(), entry.path):
+        for path, text in strings_in(entry.written(), entry.path):
             if _is_left_out(entry.target.provider, _setting_at(path, entry.path), text, environment):
                 continue
             for variable in environment_names(text):
@@ -292,7 +292,7 @@ def left_out_settings(target: Target, environment: Mapping[str, str]) -> dict[st
     """The settings that count as absent because their variable is not set, each with the variable's name."""
     return {
         write_path(path): environment_names(text)[0]
-        for path, text in _strings(target.settings, ())
+        for path, text in strings_in(target.settings, ())
         if _is_left_out(target.provider, path, text, environment)
     }
 
@@ -410,12 +410,13 @@ def _missing(entry: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
         yield Violation("missing-field", (*path, "replies"), "a target with provider `scripted` needs `replies`")
 
 
-def _strings(data: Any, path: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
+def strings_in(data: Any, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, str]]:
+    """All texts among the values of a document, each with its place."""
     if isinstance(data, str):
         yield path, data
     elif isinstance(data, dict | list):
         for step, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _strings(value, (*path, step))
+            yield from strings_in(value, (*path, step))
 
 
 _FINDERS = (_missing, find_conflicts_of_target, find_faults_of_cache, find_command_faults, find_service_faults)
