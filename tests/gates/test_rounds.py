@@ -25,6 +25,7 @@ from tests.kit import (
     run,
     run_folders,
     run_process,
+    scripted,
     told_in,
 )
 
@@ -310,3 +311,13 @@ def test_rounds_survive_the_death_of_their_process(project: Project, moment: str
     # At most the calls that were under way when the process died are made twice.
     assert sum(calls.values()) <= len(calls) + 2
     assert len(run_folders(project.folder)) == 1
+
+
+def test_tasks_in_shards_are_not_compared_in_rounds(project: Project) -> None:
+    """Conditions of a task are put in different ways: rounds would pool them."""
+    shards = {"task": "Say yes.", "pieces": ["Say", "yes."]}
+    evals = [{"id": "task", "shards": shards, "checks": [{"match": "yes"}]}]
+    suite = {"targets": [scripted("it", "yes", "yes")], "target": "it", "evals": evals}
+    run(project, suite)
+    project.run("bless")
+    assert "has `shards`" in refusal(project, "run", "evals.yaml", *AUTO)

@@ -8,15 +8,18 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rejoinder.engine.counts import CaseKey, Share, was_right_before
 from rejoinder.model import Condition, Hint, Result, Spoilt, TurnResult
-from rejoinder.model.figures import Rate, Transitions
+from rejoinder.model.figures import Comparison, Rate, Transitions
 from rejoinder.model.results import NOT_AUDITED, answered_back, is_in_error
 from rejoinder.model.runs import ConditionRate, HintRecovery, Rates, SpoiltCounts
 from rejoinder.model.trials import NO_TRIALS, TrialCounts
 from rejoinder.stats import rate_of
+
+if TYPE_CHECKING:
+    from rejoinder.stats.comparison import Pair
 
 CONDITIONS: tuple[Condition, ...] = ("full", "concat", "sharded")
 HINTS: tuple[Hint, ...] = ("look", "wrong", "kind", "answer")
@@ -237,24 +240,38 @@ class Tasks:
         self._open.clear()
 
     def rows(self) -> dict[Condition, ConditionRate]:
-        return {condition: self._row(place) for place, condition in enumerate(CONDITIONS) if self._scores[condition]}
+        """Each condition, and each but the first against `full`: one answer, so the comparisons are corrected for their
+        number."""
+        from rejoinder.stats.comparison import compare_all
 
-    def _row(self, place: int) -> ConditionRate:
-        from rejoinder.stats.comparison import Pair, Trials, compare_runs
-        from rejoinder.stats.repeats import aptitude
+        places = [place for place, condition in enumerate(CONDITIONS) if self._scores[condition]]
+        against_full = {place: pairs for place in places if place and (pairs := self._pairs(place))}
+        compared = compare_all(against_full) if against_full else {}
+        return {CONDITIONS[place]: self._row(place, compared.get(place)) for place in places}
 
-        own = [one for task in self._closed.elements() if (one := task[place]) is not None]
-        pairs = Counter[Pair]()
+    def _pairs(self, place: int) -> Counter[Pair]:
+        """Tasks that were put both whole and in this way."""
+        from rejoinder.stats.comparison import Trials
+
+        pairs: Counter[Pair] = Counter()
         for task, tasks in self._closed.items():
             full, put = task[0], task[place]
             if full is not None and put is not None:
                 pairs[Trials(*full), Trials(*put)] += tasks
-        found = compare_runs(pairs)
-        full, put = found.means or (0.0, 0.0)
+        return pairs
+
+    def _row(self, place: int, against_full: Comparison | None) -> ConditionRate:
+        from rejoinder.stats.repeats import aptitude
+
+        own = [one for task in self._closed.elements() if (one := task[place]) is not None]
+        full, put = (None if against_full is None else against_full.means) or (0.0, 0.0)
+        relative = put / full if full else None
+        if not place:
+            relative = 1.0 if any(passed for passed, _, _ in own) else None
         return ConditionRate(
             rate=rate_of(((passed, trials) for passed, trials, _ in own), sum(errors for _, _, errors in own)),
-            relative=put / full if full else None,
-            against_full=found if pairs and place else None,
+            relative=relative,
+            against_full=against_full,
             aptitude=aptitude(self._scores[CONDITIONS[place]]),
         )
 

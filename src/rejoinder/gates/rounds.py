@@ -115,6 +115,12 @@ def _refuse_others(suites: list[Suite], options: RunOptions, before: Baseline) -
             f"--repeat auto runs every case once a round, and case `{own.id}` has repeats of its own",
             "Leave out its `repeat` and `pass`, or give a number to --repeat.",
         )
+    put = next((one.case for one in jobs if one.case.condition is not None), None)
+    if put is not None:
+        raise UsageError(
+            f"--repeat auto compares cases that are put in one way, and case `{put.id}` has `shards`",
+            "Give a number to --repeat: each condition is then compared by itself.",
+        )
     if len({(key.target, key.variant) for key in keys}) > 1:
         raise UsageError("--repeat auto compares one target with its baseline", "Choose it with --target.")
     if keys and not keys & known:
