@@ -103,3 +103,19 @@ def test_errors_of_the_same_words_are_counted_by_conversations(project: Project)
     """Also where the case failed for another reason, and where it passed all the same."""
     play(project, {"a": "E.", "b": "EF", "c": "..E", "d": "."}, code=3, c={"pass": "2 of 3"})
     assert re.search(r"the bot is down .* in 3 of 8 conversations", " ".join(project.run("show").split()))
+
+
+def test_trials_that_were_not_started_are_counted_beside_cases(project: Project) -> None:
+    play(project, {"good": "..", "no": "FF", "rest": "...."}, "--fail-fast", code=1)
+    assert last_line(project) == (
+        "FAIL 1 of 2 cases failed (1 always, 0 flaky), 1 passed, 5 trials not started, "
+        "stopped at the first failure: no rate"
+    )
+
+
+def test_conversations_that_were_not_started_are_counted_where_nothing_was_tested(project: Project) -> None:
+    """An address where nobody answers ends its target: the first is an error, and the others are not sent."""
+    target = {"name": "bot", "provider": "http", "url": "http://127.0.0.1:1/chat", "max_retries": 0}
+    evals = [case(name, {"contains": "yes"}) for name in ("one", "two", "three")]
+    run(project, {"targets": [target], "evals": evals}, "--workers", "1", code=3)
+    assert last_line(project) == "ERROR nothing was tested: 1 error, 2 not started of 3, no rate"

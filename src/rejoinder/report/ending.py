@@ -379,7 +379,9 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     receipt, summary = run.run, run.summary
     early = _EARLY.get(receipt.status)
     if not summary.passed and not summary.failed and summary.errors:
-        said = (Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail"),)
+        said = [Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail")]
+        if left := _left(run):
+            said.append(Piece(f", {left} of {summary.decided:,}", "quiet"))
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
         return
     unmeasured = summary.spoilt.cases if summary.spoilt is not None else 0
@@ -397,6 +399,8 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
         parts = [_error_mark(form), Piece(" ")] if summary.errors or unmeasured else list(mark("✓", form))
     if summary.has_repeats and not found.columns:
         parts += _by_case(summary, found)
+        if left := _left(run, " trials"):
+            parts.append(Piece(f", {left}", "quiet"))
     else:
         parts += _counted(run)
     if unmeasured:
@@ -415,6 +419,12 @@ def _with_rate(left: Line, right: Line, form: Form) -> Iterator[Line]:
         yield (*left, *([Piece(", ")] if right else []), *right)
 
 
+def _left(run: Run, what: str = "") -> str:
+    """`7 not started`: the conversations that the run did not come to; empty where there are none."""
+    left = run.summary.skipped + max(0, run.summary.unfinished)
+    return f"{left:,}{what} not {'finished' if run.run.status in _EARLY else 'started'}" if left else ""
+
+
 def _counted(run: Run) -> list[Piece]:
     summary = run.summary
     listed: list[Piece] = []
@@ -424,9 +434,8 @@ def _counted(run: Run) -> list[Piece]:
         listed.append(Piece(count(summary.errors, "error"), "fail"))
     if summary.passed:
         listed.append(Piece(f"{summary.passed:,} passed", "pass"))
-    rest = summary.skipped + max(0, summary.unfinished)
-    if rest:
-        listed.append(Piece(f"{rest:,} not {'finished' if run.run.status in _EARLY else 'started'}", "quiet"))
+    if left := _left(run):
+        listed.append(Piece(left, "quiet"))
     pieces = [piece for one in listed for piece in (Piece(", "), one)][1:]
     pieces.append(Piece(f" of {summary.decided:,}"))
     worse = {name: one.failed + one.errors for name, one in groups_of(summary).items() if one.failed + one.errors}
