@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from rejoinder import Selection
 from rejoinder.engine.options import Confirm
 from rejoinder.stats import new_failure_chance
 from rejoinder.testing import FakeServer, Received
-from tests.kit import KILLED, Project, Raw, behind, only_run, refusal, run_process
+from tests.kit import KILLED, Process, Project, Raw, behind, only_run, refusal, run_process
 
 BOT = """
 import json
@@ -316,6 +318,33 @@ def test_confirming_survives_the_death_of_its_process(project: Project, moment: 
     calls = calls_of(project.folder)
     assert sum(calls.values()) <= 15 + 2  # at most what was under way is asked twice
     assert project.run("verify", only_run(project.folder).name).startswith("intact")
+
+
+HANGING = """
+import asyncio
+from pathlib import Path
+
+async def reply(request):
+    if request.trial > 1 and not Path("go").exists():
+        for _ in range(100):  # further trials that wait for this one begin meanwhile
+            await asyncio.sleep(0)
+        Path("begun").touch()
+        await asyncio.sleep(600)
+    return "no" if Path("broken").exists() else "yes"
+"""
+
+
+def test_a_signal_ends_further_trials_as_it_ends_others(project: Project, start: Callable[..., Process]) -> None:
+    save_baseline(project, cases=1)
+    project.write("bot.py", HANGING)
+    project.write("broken", "")
+    process = start("run", "--against", "main", "--workers", "4")
+    process.wait_for((project.folder / "begun").exists, "no case is asked again")
+    process.process.send_signal(signal.SIGTERM)
+    ended = process.end()
+    assert (ended.code, "Traceback" in ended.err) == (130, False), ended.err
+    project.write("go", "")
+    assert run_process(project.folder, "resume").code == 1
 
 
 @pytest.mark.slow

@@ -201,7 +201,8 @@ class Worker:
         before, self._confirmed[case] = self._confirmed.get(case), told
         passed = False
         try:
-            passed = before is not None and await before
+            # What others wait for is not cancelled with one of those who wait.
+            passed = before is not None and await asyncio.shield(before)
             if not passed and not self._stops:
                 outcome = await self._perform(job, sources, chosen)
                 passed = outcome is not None and outcome.status == "passed"
