@@ -240,3 +240,40 @@ def test_the_page_shows_the_change_between_the_two_numbers_shown() -> None:
     b = [structs.replace(one(f"c{n}", "p"), usage=UsageResult(0, 0, 10)) for n in range(10)]
     words = " ".join(page(compared(a, b)).split())
     assert "Tokens of a case 19 10 -47% cannot tell, typically +0%" in words
+
+
+# The same words
+
+PARROT = """
+import json
+
+
+def reply(request):
+    with open("words.json") as file:
+        words = json.load(file)
+    return f"{words[(request.trial - 1) % len(words)]}: yes"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reworded"),
+    [
+        ((1, ["a"]), (5, ["a"]), 0),  # more of the same
+        ((2, ["a", "b"]), (2, ["b", "a"]), 0),  # in another order
+        ((2, ["a", "b"]), (4, ["a", "b"]), 0),
+        ((1, ["a"]), (1, ["b"]), 2),
+        ((1, ["a"]), (4, ["a", "b"]), 2),
+        ((2, ["a", "b"]), (4, ["a", "a", "a", "b"]), 2),
+    ],
+)
+def test_cases_with_the_same_replies_are_not_in_other_words(
+    before: tuple[int, list[str]], after: tuple[int, list[str]], reworded: int, project: Project
+) -> None:
+    target = {"name": "bot", "provider": "python", "call": "bot:reply"}
+    project.write("bot.py", PARROT)
+    for repeat, words in (before, after):
+        project.write("words.json", json.dumps(words))
+        evals = [case(name, {"contains": "yes"}) for name in ("one", "two")]
+        run(project, {"targets": [target], "evals": evals}, "--repeat", str(repeat), code=0)
+    assert f"2 with the same verdict ({reworded} in other words)" in project.run("compare")
+    assert json.loads(project.run("compare", "--format", "json"))["same_words"] == 2 - reworded

@@ -227,7 +227,7 @@ class _Counts:
         self.add_rates(matches)
         for one in matches:
             self.pairs[one.a.eventual, one.b.eventual] += 1
-            self.same_words += one.a.said == one.b.said
+            self.same_words += one.a.says_as(one.b)
             self.edited += bool(one.a.question and one.b.question and one.a.question != one.b.question)
 
     def add_rates(self, matches: Sequence[Match]) -> None:

@@ -54,7 +54,7 @@ class Tally(NamedTuple):
     question: int = 0
     """The same number for the same question and checks; 0 where nothing was checked."""
     said: int = 0
-    """The same number where the same was said."""
+    """A digest of the replies: the sum of those of the trials, whatever their order."""
     tags: str = ""
     skipped: int = 0
     trials: int = 0
@@ -102,6 +102,12 @@ class Tally(NamedTuple):
             return "flaky"
         return "passed" if self.passed else "error" if self.errors == self.trials else "failed"
 
+    def says_as(self, other: Tally) -> bool:
+        """True if both have the same replies: of unequal trials, each in the same share of them."""
+        if self.trials == other.trials:
+            return self.said == other.said
+        return (self.said * other.trials - other.said * self.trials) & KEPT == 0
+
     @property
     def spent(self) -> tuple[float | None, float | None, float | None]:
         """The mean cost of a conversation, seconds of a reply and tokens of a conversation."""
@@ -137,7 +143,7 @@ def tally_of(result: Result, number: int) -> Tally:
     return Tally(
         result.number,
         hash((_encode(result.raw_request), checks)) & KEPT if checks else 0,
-        hash(f"{hash((result.trial, replies))}") & KEPT,  # sums of hashes of tuples are too often equal
+        hash(f"{hash(replies)}") & KEPT,  # sums of hashes of tuples are too often equal
         tags,
         0,
         *count_trial(result),
