@@ -38,6 +38,7 @@ STREAMS = {
     "spring": (LINES, "application/stream+json"),
     "events as plain text": (FRAMES, "text/plain"),
     "events of prose as plain text": (WORDS.replace("\n", "\r\n"), "text/plain"),
+    "a mark of UTF-8 first": ("\ufeff" + FRAMES, "text/plain"),
     "comments first": (": keep-alive\n\n" + FRAMES, "text/html"),
     "a long stream as plain text": (FRAMES * 5000, "text/plain"),
 }

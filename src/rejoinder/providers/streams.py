@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 
 from rejoinder.providers.http1 import HttpAnswer
 
@@ -33,7 +34,8 @@ def find_stream(answer: HttpAnswer) -> str | None:
 def _has_frames_only(body: bytes) -> bool:
     """Whether a text is nothing but frames of events, and at least one of them is no prose: its data is JSON, or there
     are several."""
-    whole_lines = body[:_LONGEST_PROBE].splitlines()[: None if len(body) <= _LONGEST_PROBE else -1]
+    text = body[:_LONGEST_PROBE].removeprefix(BOM_UTF8)  # a stream may begin with this mark, and a reader drops it
+    whole_lines = text.splitlines()[: None if len(body) <= _LONGEST_PROBE else -1]
     lines = [line for line in whole_lines if line]
     if not lines or not all(_FIELD.match(line) for line in lines):
         return False
