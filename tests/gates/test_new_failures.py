@@ -207,6 +207,19 @@ def test_targets_are_judged_apart(project: Project) -> None:
     assert "1 new failure: c1 on other (0 of 8 now, 1 of 1 before)" in result.stdout
 
 
+def test_the_command_that_confirms_asks_the_same_targets(project: Project) -> None:
+    write_bot(project, {})
+    suite = json.loads((project.folder / "evals.yaml").read_text())
+    suite["targets"] += [{**suite["targets"][0], "name": "other", "call": "bot:other"}]
+    project.write("evals.yaml", suite)
+    project.run("run", "-q", "--target", "other")
+    project.run("bless")
+    project.write("plan.json", json.dumps({"other c1": BROKEN}))
+    project.run("run", "-q", "--target", "other", code=1)
+    found = project.run_json("gate", "--against", "main", code=5)
+    assert found["confirm"] == "rejoinder run evals.yaml -m other --against main"
+
+
 def test_cases_by_their_own_rules(project: Project) -> None:
     """Trials and cases are two rates: 4 of 5 trials may be enough for a case."""
     rule = {"repeat": 5, "pass": "4 of 5"}

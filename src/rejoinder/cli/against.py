@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from shlex import join
 
 from rejoinder.cli.live import live_display
 from rejoinder.cli.output import echo, echo_lines, form_for
@@ -19,8 +18,7 @@ from rejoinder.gates.rules import COMPARING, Rule, read_rule
 from rejoinder.gates.verbs import gate_as_started
 from rejoinder.model import CaseName, Outcome
 from rejoinder.model.figures import GateResult
-from rejoinder.model.runs import Receipt
-from rejoinder.project import display_path, find_root
+from rejoinder.project import find_root
 from rejoinder.report.gate import write_gate
 from rejoinder.report.words import count
 
@@ -80,7 +78,7 @@ def decide_against(report: RunReport, confirm: Confirm, more: list[Rule], code: 
         return code
     root = _project_of(report.folder)
     found = gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, root)
-    found = with_command(found, report.run, confirm.against)
+    found = with_command(found, report.folder, confirm.against)
     form = form_for(sys.stderr if err else sys.stdout)
     echo_lines(write_gate(found, form, report.summary.quarantined), err=err)
     return found.exit_code
@@ -92,11 +90,12 @@ def _project_of(folder: RunFolder) -> Path:
     return root if folder.path.resolve().parent == runs_folder(root) else find_root(Path.cwd(), Path.cwd())
 
 
-def with_command(found: GateResult, run: Receipt, name: str) -> GateResult:
+def with_command(found: GateResult, folder: RunFolder, name: str) -> GateResult:
     """The answer of a gate with the command that confirms failures, where some are not confirmed."""
-    from msgspec import structs
-
     if not found.has_unconfirmed:
         return found
-    files = [display_path(Path(suite.path), Path.cwd()) for suite in run.suites]
-    return structs.replace(found, confirm=join(("rejoinder", "run", *map(str, files), "--against", name)))
+    from msgspec import structs
+
+    from rejoinder.cli.proposals import confirmed_by
+
+    return structs.replace(found, confirm=confirmed_by(folder, name))

@@ -47,8 +47,8 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], partia
     recorded = open_recorded(run)
     before = None if against is None else find_baseline(recorded.root, against)
     found = gate_run(recorded, wanted, before, partial=partial)
-    if found.has_unconfirmed and against is not None and (receipt := recorded.folder.read_receipt()) is not None:
-        found = with_command(found, receipt, against)
+    if against is not None:
+        found = with_command(found, recorded.folder, against)
     if form == "json":
         write_data(msgspec.to_builtins(found))
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import join
 
 from rejoinder.cli.again import files_again
-from rejoinder.engine.folder import locate_run
+from rejoinder.engine.folder import RunFolder, locate_run
 from rejoinder.engine.options import RunOptions
 from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.run_report import RunReport
@@ -67,6 +67,18 @@ def failed_again(report: RunReport) -> str | None:
     return _command("run", *which, *_words_and_limits(recorded.stored.options))
 
 
+def confirmed_by(folder: RunFolder, against: str) -> str | None:
+    """The command that runs the same suites on the same targets, and asks newly failing cases again."""
+    if (recorded := _read(folder)) is None:
+        return None
+    options, files = recorded.stored.options, files_again(recorded)
+    chosen = options.selection
+    targets = ["-m", ",".join(chosen.targets)] if chosen.targets else []
+    variants = ["--variant", ",".join(chosen.variants)] if chosen.variants else []
+    words = [*map(_shown, files), *targets, *variants, *_targets_file(options), "--against", against]
+    return _command("run", *words, *_words_and_limits(options)) if files else None
+
+
 def more_budget(report: RunReport, budget: BudgetUse) -> Iterator[str]:
     """Options that give a run enough for all the rest, as far as that can be told."""
     most, needed = _most_of_rest(report), budget.needed
@@ -101,8 +113,12 @@ def _most_of_rest(report: RunReport) -> tuple[float | None, int | None]:
 
 
 def _recorded(report: RunReport) -> RecordedRun | None:
+    return _read(report.folder)
+
+
+def _read(folder: RunFolder) -> RecordedRun | None:
     """The run with its options and suites; None where they cannot be read."""
-    recorded = RecordedRun(report.folder, find_root(Path.cwd(), Path.cwd()))
+    recorded = RecordedRun(folder, find_root(Path.cwd(), Path.cwd()))
     try:
         _ = recorded.stored
     except (RejoinderError, OSError):
