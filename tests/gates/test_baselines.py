@@ -315,3 +315,18 @@ def test_a_trial_that_caved_was_right_at_first(project: Project) -> None:
     [trial] = blessed(project)["cases"][0]["trials"]
     assert (trial["status"], trial["first_try"]) == ("failed", True)
     assert read_baseline(project.folder / MAIN) is not None
+
+
+def test_a_run_with_errors_is_blessed_with_the_command_that_asks_again(project: Project) -> None:
+    project.write("bot.py", "from pathlib import Path\n\n\ndef reply(request):\n    return Path('reply').read_text()\n")
+    suite = {
+        "targets": [{"name": "bot", "provider": "python", "call": "bot:reply"}],
+        "evals": [case("one", {"contains": "yes"})],
+    }
+    run(project, suite, code=3)
+    blessed = project.run("bless")
+    assert "a case with an error never counts as a new failure" in blessed
+    project.write("reply", "yes")
+    command = blessed.split("`rejoinder ")[1].partition("`")[0]
+    project.run(*command.split())
+    assert "with an error" not in project.run("bless")

@@ -11,6 +11,10 @@ from rejoinder.engine.recorded import open_recorded
 from rejoinder.gates.verbs import Blessed, bless_run
 from rejoinder.report.words import count
 
+ERRORS = (
+    "a case with an error never counts as a new failure against this baseline; ask it again and bless again: "
+    "`rejoinder resume {run} --retry-errors`"
+)
 ONE_TRIAL = "each case was tried once, so chance is in it; make a run for it: `rejoinder run --repeat 5`"
 
 
@@ -55,5 +59,6 @@ def _lines(blessed: Blessed) -> list[str]:
     return [
         f"{blessed.name} is run {blessed.baseline.run}{before}: {passed:,} of {len(trials):,} passed{with_errors}",
         f"  {'file':10}{relative(blessed.path)}",
+        *([f"  {'advice':10}{ERRORS.format(run=blessed.baseline.run)}"] if errors else []),
         *([f"  {'advice':10}{ONE_TRIAL}"] if blessed.baseline.is_of_one_trial else []),
     ]
