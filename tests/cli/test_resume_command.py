@@ -79,7 +79,7 @@ def test_an_unfinished_fork_is_named_and_not_taken(project: Project) -> None:
 def test_cases_that_were_never_asked_are_not_called_failed(project: Project, killed: str) -> None:
     result = project.invoke("run", "--failed")
     unasked = 2
-    assert f"again what did not pass in run {killed}: {unasked} on bot ({unasked} not asked before)" in result.stderr
+    assert f"again what did not pass in run {killed}: {unasked} on bot ({unasked} not finished before)" in result.stderr
     assert "failed" not in result.stdout.replace("0 failed", ""), result.stdout
     assert "of the 2 that did not pass before" in result.stdout
     page = Path("page.html")
@@ -91,4 +91,4 @@ def test_failed_cases_and_unasked_ones_are_told_apart(project: Project) -> None:
     project.write("evals.yaml", suite("no"))
     assert run_process(project.folder, "run", "--workers", "1", REJOINDER_KILL_AT="told.queued:3").code == KILLED
     result = project.invoke("run", "--failed")
-    assert ": 4 on bot (2 not asked before)" in result.stderr
+    assert ": 4 on bot (2 not finished before)" in result.stderr

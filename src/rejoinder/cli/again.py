@@ -68,7 +68,7 @@ def only_failed(recorded: RecordedRun, options: RunOptions) -> RunOptions:
         echo(f"{what}; there is nothing to run", err=True)
         return options
     unasked = sum(pair in before.unasked for pair in pairs)
-    rest = f" ({unasked:,} not asked before)" if unasked else ""
+    rest = f" ({unasked:,} not finished before)" if unasked else ""
     if selection.targets:
         echo(f"again what did not pass in run {run}: {count(len(cases), 'case')}{rest}", err=True)
         return options
