@@ -168,6 +168,17 @@ def test_errors_and_quarantined_cases_are_no_new_failures(
     assert (found["verdict"], said in found["reason"]) == (verdict, True), found
 
 
+def test_an_error_in_the_baseline_does_not_excuse_a_case(project: Project) -> None:
+    """A service that was down for a moment says nothing about the case."""
+    write_bot(project, {"c3": {"errors": [2], "passes": [1, 3]}, "c4": {"errors": [1, 2, 3]}})
+    project.invoke("run", "-q", "--repeat", "3")
+    project.run("bless")
+    write_bot(project, {"c3": BROKEN, "c4": BROKEN})
+    result = project.invoke("run", "--against", "main")
+    assert result.exit_code == 1, result.output
+    assert "1 new failure: c3 (0 of 8 now, 2 of 2 before)" in result.stdout  # c4 never passed
+
+
 def test_a_case_that_is_missing_now_is_named_and_no_new_failure(project: Project) -> None:
     save_baseline(project, 3)
     write_bot(project, {}, cases=5)

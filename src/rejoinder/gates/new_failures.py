@@ -47,18 +47,22 @@ def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
     names of the run (`matched_to`)."""
     earlier = {case.key: case for case in before.cases}
     pairs = ((earlier[case.key], case) for case in now.cases if case.key in earlier)
-    return tuple(
-        case.key for before, case in pairs if _is_newly_failing(before, case) and len(case.trials) > case.errors
-    )
+    return tuple(case.key for before, case in pairs if _is_newly_failing(before, case) and _told(case))
 
 
 def _is_newly_failing(before: CaseTrials, now: CaseTrials) -> bool:
-    return bool(before.trials) and before.passed == len(before.trials) and bool(now.trials) and not now.passed
+    """An error in the baseline says nothing about the case, so it does not excuse it."""
+    return before.passed > 0 and before.passed == _told(before) and bool(now.trials) and not now.passed
+
+
+def _told(case: CaseTrials) -> int:
+    """Trials with a verdict."""
+    return len(case.trials) - case.errors
 
 
 def _newly_failing(before: CaseTrials, now: CaseTrials, further: Confirmations) -> NewFailure:
     asked = further.cases.get(now.key)
-    failed, passed = len(now.trials) - now.errors, 0
+    failed, passed = _told(now), 0
     if asked is not None:
         failed, passed = failed + asked.trials - asked.passed - asked.errors, asked.passed
     errors = now.errors + (0 if asked is None else asked.errors)
@@ -67,11 +71,11 @@ def _newly_failing(before: CaseTrials, now: CaseTrials, further: Confirmations) 
         target=now.target,
         variant=now.variant,
         file=now.file,
-        before=len(before.trials),
+        before=_told(before),
         failed=failed,
         passed=passed,
         errors=errors,
-        kind=_kind(failed, passed, len(before.trials), has_verdict=len(now.trials) > now.errors),
+        kind=_kind(failed, passed, _told(before), has_verdict=_told(now) > 0),
     )
 
 
@@ -128,11 +132,11 @@ def chance_of_new_failure(
 ) -> float | None:
     """How often the rule would fail for an unchanged suite like this one; None where it cannot fail at all."""
     pairs = [(earlier[case.key], case) for case in now if case.key in earlier]
-    trials = [(len(before.trials), len(case.trials) + further.times) for before, case in pairs]
-    trials = [(a, b) for a, b in trials if b >= LEAST_NOW and a + b >= LEAST_TOGETHER]
+    trials = [(_told(before), len(case.trials) + further.times) for before, case in pairs]
+    trials = [(a, b) for a, b in trials if a and b >= LEAST_NOW and a + b >= LEAST_TOGETHER]
     if not trials:
         return None
     broken = {one.case for one in find_new_failures(now, earlier, further) if one.kind == "new"}
     steady = ((a, b) for a, b in pairs if b.key not in broken)  # what has changed is not flaky
-    counts = ((a.passed + b.passed, len(a.trials) + len(b.trials) - a.errors - b.errors) for a, b in steady)
+    counts = ((a.passed + b.passed, _told(a) + _told(b)) for a, b in steady)
     return new_failure_chance(counts, trials)
