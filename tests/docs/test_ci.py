@@ -160,7 +160,7 @@ def with_baseline(github: Github) -> None:
     (github.checkout / "bot.py").write_text(BOT)
     lose(github)
     github.installed_before()
-    done = github.bash("rejoinder run && rejoinder bless last --name main && rm -r .rejoinder/runs")
+    done = github.bash("rejoinder run && rejoinder baseline save last --name main && rm -r .rejoinder/runs")
     assert done.code == 0, done.log
 
 

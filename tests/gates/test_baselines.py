@@ -26,7 +26,19 @@ from rejoinder.gates.baselines import (
 from rejoinder.run_files import RunDamaged
 from rejoinder.testing import Answer, FakeServer
 from tests.gates.suites import answers, run_of
-from tests.kit import Project, behind, bounded, case, file_contents, only_run, refused, run, run_folders, scripted
+from tests.kit import (
+    Project,
+    behind,
+    bounded,
+    case,
+    file_contents,
+    only_run,
+    refusal,
+    refused,
+    run,
+    run_folders,
+    scripted,
+)
 
 MAIN = Path(".rejoinder/baselines/main.json")
 
@@ -299,7 +311,7 @@ def test_a_baseline_that_no_run_has_is_refused(project: Project, change: Any) ->
     project.write(str(MAIN), found)
     error = refused(project, "gate", "--against", "main")
     assert error.exit_code == 3
-    assert "rejoinder bless" in (error.hint or "")
+    assert "rejoinder baseline save" in (error.hint or "")
 
 
 def test_a_trial_that_caved_was_right_at_first(project: Project) -> None:
@@ -330,3 +342,35 @@ def test_a_run_with_errors_is_blessed_with_the_command_that_asks_again(project: 
     command = blessed.split("`rejoinder ")[1].partition("`")[0]
     project.run(*command.split())
     assert "with an error" not in project.run("bless")
+
+
+def test_baselines_are_saved_listed_and_deleted(project: Project) -> None:
+    first = run_of(project, answers(2, 1))
+    assert project.run("baseline", "save").startswith(f"main is run {first}")
+    project.run("baseline", "save", first, "--name", "old")
+    (project.folder / ".rejoinder/baselines/broken.json").write_text("{")
+    listed = project.run("baseline", "list").splitlines()
+    assert listed[0].startswith("broken  damaged: ")
+    assert listed[1:] == [f"{name:6}  run {first}: 2 of 3 passed, 3 cases" for name in ("main", "old")]
+    rows = {row["name"]: row for row in project.run_json("baseline", "list")}
+    assert rows["main"] == {"name": "main", "run": first, "cases": 3, "trials": 3, "passed": 2}
+    assert "there is no baseline `mian`" in refusal(project, "baseline", "rm", "old", "mian")
+    project.run("baseline", "rm", "old", "broken")
+    assert [row["name"] for row in project.run_json("baseline", "list")] == ["main"]
+    project.run("baseline", "rm", "main")
+    assert project.run_json("baseline", "list") == []
+
+
+def test_a_linked_baseline_is_deleted_and_its_file_stays(project: Project) -> None:
+    run_of(project, answers(1))
+    project.run("baseline", "save")
+    precious = project.write("precious.json", "{}")
+    (project.folder / ".rejoinder/baselines/link.json").symlink_to(precious)
+    project.run("baseline", "rm", "link")
+    assert precious.read_text() == "{}"
+
+
+def test_the_earlier_name_of_the_command_still_works(project: Project) -> None:
+    name = run_of(project, answers(1))
+    assert project.run("bless", "--name", "main").startswith(f"main is run {name}")
+    assert "bless" not in project.run("--help")

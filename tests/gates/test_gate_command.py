@@ -113,7 +113,7 @@ def test_a_terminal_is_told_what_to_type_next(project: Project, monkeypatch: pyt
     commands = [line.split("   ")[0].split() for line in screen if line.lstrip().startswith("rejoinder")]
     assert commands == [
         ["rejoinder", "compare", first, second],
-        ["rejoinder", "bless", second, "--name", "main", "--partial"],
+        ["rejoinder", "baseline", "save", second, "--name", "main", "--partial"],
     ]
     for _, *command in commands:
         project.run(*command)

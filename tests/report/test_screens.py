@@ -432,7 +432,7 @@ def gate(form: Form, *rules: RuleResult, apart: int = 0) -> Iterable[Line]:
     ]
     commands = (
         ("rejoinder compare 20261115-093000-a1b25eed 20261115-171902-c4d5b3e0", "what changed"),
-        ("rejoinder bless 20261115-171902-c4d5b3e0 --name main", "accept it as the new baseline"),
+        ("rejoinder baseline save 20261115-171902-c4d5b3e0 --name main", "save it as the new baseline"),
     )
     return write_gate(found, form, away, commands)
 

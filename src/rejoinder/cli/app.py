@@ -33,7 +33,7 @@ COMMANDS = {
     "fork": "Go on with a recorded conversation from a turn on, in another way.",
     "grade": "Grade the replies of a recorded run with other checks.",
     "merge": "Merge the parts of a sharded run into one.",
-    "bless": "Keep the verdicts of a run as a baseline.",
+    "baseline": "Save, list and delete baselines, which runs are compared with.",
     "gate": "Decide by rules whether a run is good enough.",
     "runs": "List, filter, tag and delete recorded runs.",
     "view": "Look at runs in a browser, and take runs over HTTP.",
@@ -53,8 +53,8 @@ COMMANDS = {
 _MODULES = {"import": "import_"}
 """Modules of commands whose name is a word of Python's."""
 
-ALIASES = {"eval": "run"}
-"""AgentV's names of commands. They work, and `--help` does not list them."""
+ALIASES = {"eval": "run", "bless": "baseline save"}
+"""Names of commands of AgentV and of earlier versions. They work, and `--help` does not list them."""
 
 _NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What click raises for a group without a command; 8.1 shows the help by itself."""
@@ -66,10 +66,11 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        name = ALIASES.get(cmd_name, cmd_name)
+        name, _, part = ALIASES.get(cmd_name, cmd_name).partition(" ")
         if name not in COMMANDS:
             return None
-        return importlib.import_module(f"rejoinder.cli.{_MODULES.get(name, name)}").command
+        command: click.Command = importlib.import_module(f"rejoinder.cli.{_MODULES.get(name, name)}").command
+        return command.commands[part] if part and isinstance(command, click.Group) else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -72,4 +72,4 @@ def _next_commands(recorded: RecordedRun, against: str | None, before: Baseline 
     if against in baseline_names(root):
         receipt = listed_receipt(folder)
         partial = " --partial" if receipt is not None and receipt.chosen is not None else ""
-        yield f"rejoinder bless {folder.id} --name {against}{partial}", "accept it as the new baseline"
+        yield f"rejoinder baseline save {folder.id} --name {against}{partial}", "save it as the new baseline"

@@ -26,7 +26,7 @@ COMMANDS_ELSEWHERE = {
     **dict.fromkeys(("rerun", "retry", "continue"), "resume"),
     **dict.fromkeys(("regrade", "score"), "grade"),
     **dict.fromkeys(("branch", "rewind"), "fork"),
-    **dict.fromkeys(("baseline", "accept", "approve"), "bless"),
+    **dict.fromkeys(("baselines", "accept", "approve"), "baseline"),
 }
 """Commands that other tools have, and what does their work here."""
 

@@ -29,7 +29,7 @@ FORMAT = 2
 LARGEST_FILE = 1 << 26
 """Bytes. A hundred thousand conversations take some 15 million."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_AGAIN = "Make it again with `rejoinder bless RUN --name NAME`."
+_AGAIN = "Make it again with `rejoinder baseline save RUN --name NAME`."
 Amount: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[float, Meta(ge=0, le=LARGEST)]
 
 
@@ -214,6 +214,16 @@ def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
     return path
+
+
+def delete_baseline(root: Path, name: str) -> None:
+    """Raises UsageError where it cannot be deleted. A link is deleted, and not the file it leads to."""
+    path = baseline_file(root, name)
+    try:
+        refuse_linked_folder(path.parent)
+        path.unlink()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be deleted: {reason_of(error)}") from None
 
 
 def read_baseline(path: Path) -> Baseline | None:

@@ -87,7 +87,7 @@ def baseline_of_rounds(options: RunOptions, root: Path) -> Baseline:
     path = baseline_file(root, rounds.against)
     found = read_baseline(path)
     if found is None:
-        hint = f"Make it with `rejoinder bless RUN --name {rounds.against}`."
+        hint = f"Make it with `rejoinder baseline save RUN --name {rounds.against}`."
         raise UsageError(f"there is no baseline `{rounds.against}`: {path} is not there", hint)
     if rounds.run not in ("", found.run):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What commands and Python programs do with gates: bless a run, and put one to rules. Nothing is called."""
+"""What commands and Python programs do with gates: save baselines, and put runs to rules. Nothing is called."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Ble
     if not partial:
         _refuse_part(
             report,
-            "Bless a run of all cases, or this one with --partial: other cases then have nothing to be compared with.",
+            "Save a run of all cases, or this one with --partial: other cases then have nothing to be compared with.",
         )
     baseline = verdicts_of(report, files)
     if not any(case.trials for case in baseline.cases):
@@ -146,7 +146,9 @@ def pin_baseline(root: Path, name: str) -> Pinned:
     except UsageError as error:
         known = baseline_names(root)
         hint = (
-            f"The baselines are {list_words(known)}." if known else "Make one with `rejoinder bless RUN --name NAME`."
+            f"The baselines are {list_words(known)}."
+            if known
+            else "Make one with `rejoinder baseline save RUN --name NAME`."
         )
         raise UsageError(f"there is neither a baseline nor a run `{name}`: {error.message}", hint) from None
     folder = recorded.folder
