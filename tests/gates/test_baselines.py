@@ -87,8 +87,10 @@ def test_costs_and_errors_of_trials_are_kept(project: Project) -> None:
         unpriced = behind(server, "no-such-model", max_retries=0)
         run(project, {"targets": [unpriced], "target": "no-such-model", "evals": [case("a")]})
         [unknown] = blessed(project)["cases"]
-    run(project, {"targets": [priced], "target": "gpt-4o-mini", "evals": [case("a")]})
-    [broken] = blessed(project)["cases"]
+    beside = case("b", execution={"target": "other"})
+    targets = [priced, scripted("other", "yes")]
+    run(project, {"targets": targets, "target": "gpt-4o-mini", "evals": [case("a"), beside]})
+    [broken, _] = blessed(project)["cases"]
     assert paid["trials"][0]["cost"] == pytest.approx(0.00021)
     assert len(paid["trials"][0]["latency_s"]) == 1
     assert unknown["trials"][0]["cost"] is None
@@ -331,11 +333,9 @@ def test_a_trial_that_caved_was_right_at_first(project: Project) -> None:
 
 def test_a_run_with_errors_is_blessed_with_the_command_that_asks_again(project: Project) -> None:
     project.write("bot.py", "from pathlib import Path\n\n\ndef reply(request):\n    return Path('reply').read_text()\n")
-    suite = {
-        "targets": [{"name": "bot", "provider": "python", "call": "bot:reply"}],
-        "evals": [case("one", {"contains": "yes"})],
-    }
-    run(project, suite, code=3)
+    targets = [{"name": "bot", "provider": "python", "call": "bot:reply"}, scripted("other", "yes")]
+    evals = [case("one", {"contains": "yes"}), case("two", {"contains": "yes"}, execution={"target": "other"})]
+    run(project, {"targets": targets, "target": "bot", "evals": evals}, code=3)
     blessed = project.run("bless")
     assert "a case with an error never counts as a new failure" in blessed
     project.write("reply", "yes")
@@ -374,3 +374,8 @@ def test_the_earlier_name_of_the_command_still_works(project: Project) -> None:
     name = run_of(project, answers(1))
     assert project.run("bless", "--name", "main").startswith(f"main is run {name}")
     assert "bless" not in project.run("--help")
+
+
+def test_a_run_of_nothing_but_errors_is_no_baseline(project: Project) -> None:
+    run(project, {"targets": [scripted("it", {"error": "down"})], "target": "it", "evals": [case("one")]}, code=3)
+    assert "has no verdict that counts" in refusal(project, "baseline", "save")

@@ -25,6 +25,8 @@ from rejoinder.report.words import count
 MOST_NAMED = 5
 MOST_TOLD = 50
 """Cases whose further trials are told."""
+ERRORS = 3
+"""The exit code of a run with errors."""
 _ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
 """How a run ended early; what else is neither passed nor failed had errors."""
 
@@ -74,14 +76,30 @@ class _FurtherTrials(Observer):
 def decide_against(report: RunReport, confirm: Confirm, more: list[Rule], code: int, *, err: bool) -> int:
     """Write what the gate says of a run that was started against a baseline and ended with `code`; its exit code."""
     if code not in (0, 1):  # a gate never hides how a run ended
-        echo(f"the gate does not decide: {_ENDS.get(report.run.status, 'the run had errors')}", err=True)
+        echo(f"the gate does not decide: {_why_undecided(report)}", err=True)
         return code
     root = _project_of(report.folder)
     found = gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, root)
     found = with_command(found, report.folder, confirm.against)
     form = form_for(sys.stderr if err else sys.stdout)
     echo_lines(write_gate(found, form, report.summary.quarantined), err=err)
+    if found.verdict == "cannot-tell" and _lacks_verdicts(found):
+        echo(
+            f"further trials ended in errors; ask them again: rejoinder resume {report.run.id} --retry-errors", err=True
+        )
+        return ERRORS
     return found.exit_code
+
+
+def _lacks_verdicts(found: GateResult) -> bool:
+    """Whether errors kept a failure from being confirmed: it is neither chance nor a matter of more cases."""
+    return any(case.kind == "unconfirmed" and case.errors for rule in found.rules for case in rule.cases)
+
+
+def _why_undecided(report: RunReport) -> str:
+    if report.run.status in _ENDS:
+        return _ENDS[report.run.status]
+    return "the run had errors" if report.summary.errors else "conversations of it are missing"
 
 
 def _project_of(folder: RunFolder) -> Path:

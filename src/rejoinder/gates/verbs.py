@@ -58,7 +58,7 @@ def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Ble
             "Save a run of all cases, or this one with --partial: other cases then have nothing to be compared with.",
         )
     baseline = verdicts_of(report, files)
-    if not any(case.trials for case in baseline.cases):
+    if not any(trial.status != "error" for trial in baseline.trials):
         raise UsageError(f"run {recorded.folder.id} has no verdict that counts, so there is nothing to keep")
     try:
         earlier = read_baseline(path)
