@@ -82,12 +82,12 @@ _REMEDIES = {
 
 
 def remedy_for(error: BaseException | None) -> str:
-    """What to do about an error of the operating system; the general advice where there is no other."""
+    """What to do about an error of the operating system; the general advice if there is no other."""
     return _REMEDIES.get(getattr(error, "errno", None) or 0, "check that the disk is writable")
 
 
 def reason_of(error: OSError) -> str:
-    """An error of the operating system in words; what to do about it, where that is not plain from the words."""
+    """An error of the operating system in words; what to do about it, if that is not plain from the words."""
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     return f"{reason}; {FEWER_FILES}" if lacks_descriptors(error) else reason
 
@@ -102,7 +102,7 @@ def decoding_reason(error: Exception) -> str:
 
 
 def lacks_descriptors(error: BaseException) -> bool:
-    """Are there too many open files, or connections?"""
+    """Whether there are too many open files, or connections."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 

@@ -6,7 +6,7 @@ visited 65,536 times at one place. Edges that go into the reply multiply once a 
 on, the innermost part of a reply nested six deep is visited a million times.
 
 Both are counted along the graph, without walking the expansion, so counting is cheap where validating is not. The
-counts are upper bounds: a validator stops early where it can, and of the candidates for a reference all are counted.
+counts are upper bounds: a validator stops early if it can, and of the candidates for a reference all are counted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ANYTHING.update(additionalProperties=_ANYTHING, items=_ANYTHING)
 
 
 def compile_schema(schema: Any) -> Any:
-    """The validator of a schema that an author wrote. Raises ValueError where it is none, or needs another file: what
+    """The validator of a schema that an author wrote. Raises ValueError if it is none, or needs another file: what
     a suite says is never fetched from anywhere."""
     from jsonschema_rs import validator_for
 
@@ -75,7 +75,7 @@ class Expansion:
         """Sub-schemas with all references followed; infinite where the schema is recursive."""
 
     def visits(self, data: Any, most: int, *, remembers: bool) -> int:
-        """How many sub-schemas are visited in a reply; `most` + 1 where it is more, or counting takes too long.
+        """How many sub-schemas are visited in a reply; `most` + 1 if it is more, or counting takes too long.
 
         A validator that remembers visits a recursive sub-schema once at each place, and not on each way to it.
         """
@@ -314,7 +314,7 @@ class _Names:
         return base, home
 
     def find(self, text: str, schema: dict[str, Any]) -> list[Any]:
-        """The sub-schemas that a reference in a sub-schema may mean. Raises ValueError where there is none."""
+        """The sub-schemas that a reference in a sub-schema may mean. Raises ValueError if there is none."""
         base, home = self._homes[id(schema)]
         address, fragment = urldefrag(urljoin(base, text))
         documents = [*self._documents.get(address, ()), *((home, self._schema) if text.startswith("#") else ())]

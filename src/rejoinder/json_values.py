@@ -9,7 +9,7 @@ import msgspec
 
 
 def at(value: Any, *names: str) -> Any:
-    """What lies under names in a value; None where nothing does."""
+    """What lies under names in a value; None if nothing does."""
     for name in names:
         if not isinstance(value, dict):
             return None
@@ -51,7 +51,7 @@ def text_of(content: Any) -> str:
 
 
 def decoded(text: str) -> Any:
-    """What JSON text holds; None where it is none."""
+    """What JSON text holds; None if it is none."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -59,12 +59,12 @@ def decoded(text: str) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value, or nothing where it is none."""
+    """The value, or nothing if it is none."""
     return value if isinstance(value, list) else []
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """The value, or nothing where it is none."""
+    """The value, or nothing if it is none."""
     return value if isinstance(value, dict) else {}
 
 

@@ -33,7 +33,7 @@ def refuse_endless(pattern: str, flags: str = "") -> None:
 
 @lru_cache(maxsize=256)
 def grown(pattern: str, flags: str = "") -> int:
-    """By how many characters and sets a pattern grows, about, when its counted repeats are written out; where it is
+    """By how many characters and sets a pattern grows, about, when its counted repeats are written out; if it is
     too much already, the rest does not count."""
     verbose = "x" in flags or _VERBOSE.search(pattern) is not None
     begun: list[int] = []  # what there was before each group that is open

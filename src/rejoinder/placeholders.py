@@ -105,7 +105,7 @@ def words_without(settings: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _reads_program(command: str, option: str) -> bool:
-    """Is the word after this option the text of a program?"""
+    """Whether the word after this option is the text of a program."""
     return bool(_READS_PROGRAMS.fullmatch(command) and re.fullmatch(r"-\w*[cer]|--eval", option))
 
 

@@ -62,7 +62,7 @@ class Readiness:
         self._tools: set[tuple[bytes, str | None]] = set()
         """The tools that were looked at, with who is offered them."""
         self._servers: list[tuple[McpTools, CasePlace, str]] = []
-        """MCP servers, with where they are declared."""
+        """MCP servers, with if they are declared."""
 
     def review(self, built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
         """What is missing for one case; its targets are kept for `review_targets`."""
@@ -120,7 +120,7 @@ class Readiness:
                 yield place.problem("no-recording", case.at, _in_one_line(error), severity="warning")
 
     def _review_tools(self, case: Case, suite: Suite, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
-        """Is the code there that tools run, and can the target be offered them?"""
+        """Whether the code is there that tools run, and the target can be offered them."""
         for target in _candidates(case, suite) or [None]:
             yield from self._review_tools_of(case, target, folders, place)
 
@@ -168,7 +168,7 @@ def _candidates(case: Case, suite: Suite) -> list[Target]:
 
 
 def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
-    """Is there a target that gives embeddings for a check that compares meanings?"""
+    """Whether there is a target that gives embeddings for a check that compares meanings."""
     if not isinstance(check, Semantic):
         return
     name = check.target or suite.embedding_target
@@ -181,7 +181,7 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
 
 
 def _review_workspace(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
-    """Has the target a workspace that a check looks into?"""
+    """Whether the target has a workspace that a check looks into."""
     for target in _candidates(case, suite):
         if (error := roles.find_workspace_fault(case, target, check)) is not None:
             yield place.problem("no-workspace", check.at, _in_one_line(error), severity="warning")
@@ -233,7 +233,7 @@ def _review_target(
 
 
 def _find_recording(name: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
-    """Why a target cannot answer from its file, where there is none."""
+    """Why a target cannot answer from its file, if there is none."""
     from rejoinder.providers.transcript import find_recording
 
     if find_recording(str(settings["file"]), folders) is not None:
@@ -291,7 +291,7 @@ def _find_code_of(tool: Tool, folders: tuple[str, ...]) -> str | None:
 
 
 def _review_code(check: AnyCheck, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
-    """Is the code there that a check runs?"""
+    """Whether the code is there that a check runs."""
     message = None
     if isinstance(check, PythonCheck):
         message = find_module(check.call, folders)  # a function that is missing is an error of its check alone

@@ -239,7 +239,7 @@ def _review_messages(built: Built, case: Case, place: CasePlace, options: Format
 
 
 def _is_plain(case: Case, options: Formatting) -> bool:
-    """Is it one text of the user? Then there is nothing to say, unless it looks like a marker."""
+    """Whether it is one text of the user. Then there is nothing to say, unless it looks like a marker."""
     lone = lone_text(case)
     return lone is not None and not has_marker_line(lone.text, options.marker)
 

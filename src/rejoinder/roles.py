@@ -90,7 +90,7 @@ def find_tools_fault(case: Case, target: Target) -> UsageError | None:
 
 
 def find_two_tools(tools: tuple[Tool, ...]) -> str | None:
-    """Are there two of one name?"""
+    """Whether there are two of one name."""
     names = [tool.name for tool in tools]
     twice = next((name for name in names if names.count(name) > 1), None)
     return None if twice is None else f"two tools have the name `{twice}`"

@@ -63,7 +63,7 @@ def refuse_linked_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder in `.rejoinder`, where there is none. Raises OSError, or RunDamaged for a link or a file there."""
+    """Make a folder in `.rejoinder`, if there is none. Raises OSError, or RunDamaged for a link or a file there."""
     refuse_linked_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def make_folder(folder: Path) -> None:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file of a run folder for reading. Raises OSError, or RunDamaged where it is not a plain file."""
+    """A file of a run folder for reading. Raises OSError, or RunDamaged if it is not a plain file."""
     _refuse_special(path, path.lstat().st_mode)
     handle = os.open(path, os.O_RDONLY | _NO_LINK | _NO_WAIT)
     stream = os.fdopen(handle, "rb", buffering=1 << 20)

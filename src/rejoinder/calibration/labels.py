@@ -56,7 +56,7 @@ class LabelFile(Struct, frozen=True):
 
     @property
     def asked(self) -> str:
-        """What that judge was asked; empty where it is not known."""
+        """What that judge was asked; empty if it is not known."""
         return next((label.asked for label in self.labels if label.asked), "")
 
 

@@ -154,6 +154,6 @@ def _case(label: Label, subject: Subject) -> Case:
 
 
 def is_test_of(run: Receipt, suite: Suite, subject: Subject) -> bool:
-    """Is it a run of these labels, with this judge?"""
+    """Whether it is a run of these labels, with this judge."""
     is_same_suite = [one.path for one in run.suites] == [suite.path]
     return is_same_suite and subject.target.name in [target.name for target in run.targets]

@@ -22,7 +22,7 @@ class Change(Struct, frozen=True, kw_only=True):
     target: str
     trial: int
     before: str | None
-    """Its status then; None where it was not graded."""
+    """Its status then; None if it was not graded."""
     now: str | None
     checks: list[str]
     """What each check, in each turn, says now that it did not say before."""
@@ -30,7 +30,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 def compare_grades(before: RunReport, now: RunReport, cases: ChosenNames | None = None) -> list[Change]:
     """Every conversation whose status differs, or what a check says in one of its turns; in document order. `cases`:
-    those that were graded, where it was not all."""
+    those that were graded, if it was not all."""
     suites = [[result.suite for result in report.results] for report in (before, now)]
     names = renamed_suites(*suites)  # the checks may be those of another file
     old = {_place(result, names): _grade(result) for result in before.results}

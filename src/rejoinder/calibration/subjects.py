@@ -149,7 +149,7 @@ def _has_words(check: Judged) -> bool:
 
 
 def _has_others(found: FoundJudge, check: Compare, file: LabelFile) -> bool:
-    """Is there something to compare each labelled reply with? What a target says now has no label."""
+    """Whether there is something to compare each labelled reply with. What a target says now has no label."""
     if check.other is not None and len({asked.other for asked in found.asked}) == 1:
         return True
     by_reference = check.other is None and check.other_target is None

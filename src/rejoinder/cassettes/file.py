@@ -53,7 +53,7 @@ class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         return f"turn {self.turn} of `{self.of}`" + ("" if self.asked == "candidate" else f" ({self.asked})")
 
     def answers(self, wanted: Recording) -> bool:
-        """Is this what is wanted?"""
+        """Whether this is what is wanted."""
         # A variable that was not filled in says nothing.
         models = {"" if "${{" in model else model for model in (self.model, wanted.model)}
         return self._question() == wanted._question() and ("" in models or len(models) == 1)
@@ -122,7 +122,7 @@ def cassette_name(case: str, target: str, trial: int, variant: str = "") -> str:
 
 
 def _file_name(text: str) -> str:
-    """A name that every file system can have; where it is not the text itself, a digest tells it from others. Some
+    """A name that every file system can have; if it is not the text itself, a digest tells it from others. Some
     file systems take capital letters for small ones, so those have one, too."""
     plain = re.sub(r"[^\w-]+", "-", text).encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore").strip("-")
     if plain == text and text == text.casefold():

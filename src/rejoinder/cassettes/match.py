@@ -37,7 +37,7 @@ class Playback:
         return [one for one in left if one.asked != "embedding"]
 
     def left_of(self, target: str | None = None) -> str:
-        """What is stale, of one target or of all, in words; empty where nothing is."""
+        """What is stale, of one target or of all, in words; empty if nothing is."""
         left = [one for one in self.stale() if target in (None, one.of)]
         more = f" and {len(left) - 1} more" if left[1:] else ""
         return f"{left[0].describe()}{more}" if left else ""

@@ -45,7 +45,7 @@ SHOWN = 50
 
 def compare_sides(a: Side, b: Side, *, margin: float = MARGIN, shown: int = SHOWN) -> RunComparison:
     """`margin`: what counts as no difference. `shown`: of so many cases that broke, and that were fixed, replies are
-    kept. Lists of cases are read from the disk when they are walked through. Raises NoRoom where it is full."""
+    kept. Lists of cases are read from the disk when they are walked through. Raises NoRoom if it is full."""
     [found] = compare_pairs([(a, b)], margin=margin, shown=shown)
     return found
 
@@ -94,13 +94,13 @@ class _Comparing:
 
     @property
     def groups(self) -> dict[str, _Rates]:
-        """What has a rate of its own: targets and conditions where there are several, else the whole without a name."""
+        """What has a rate of its own: targets and conditions if there are several, else the whole without a name."""
         known = {name: self.counts.groups[group] for group, name in self._names.items()}
         return known if len(known) > 1 else {"": self.counts.whole}
 
     @property
     def tags(self) -> dict[str, Counter[Pair]]:
-        """By tag, and by group where there are several."""
+        """By tag, and by group if there are several."""
         known = sorted(self.counts.tags.items())
         return {", ".join(filter(None, (tag, self._names[group]))): pairs for (tag, group), pairs in known}
 

@@ -46,7 +46,7 @@ Group = tuple[str, str]
 
 
 class Match(NamedTuple):
-    """A case in both runs: its names differ where it was renamed."""
+    """A case in both runs: its names differ if it was renamed."""
 
     place: int
     a: Tally

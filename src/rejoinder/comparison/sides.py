@@ -42,7 +42,7 @@ class Side(Struct, frozen=True):
         return name._replace(target=target, variant="" if self.variant is not None else name.variant)
 
     def named(self, name: CaseName) -> CaseName:
-        """The case with its target and variant, where it was matched without."""
+        """The case with its target and variant, if it was matched without."""
         target = name.target if self.target is None else self.target
         return name._replace(target=target, variant=name.variant if self.variant is None else self.variant)
 
@@ -52,7 +52,7 @@ class Tally(NamedTuple):
 
     place: int = 0
     question: int = 0
-    """The same number for the same question and checks; 0 where nothing was checked."""
+    """The same number for the same question and checks; 0 if nothing was checked."""
     said: int = 0
     """A digest of the replies: the sum of those of the trials, whatever their order."""
     tags: str = ""
@@ -80,7 +80,7 @@ class Tally(NamedTuple):
     """Which result is the first that passed, and which the first that did not."""
     failing: int | None = None
     condition: str = ""
-    """How its task was put, where it has shards."""
+    """How its task was put, if it has shards."""
     spoilt: int = 0
     """Conversations that a simulated user spoilt; they are in no other number."""
 

@@ -4,7 +4,7 @@ The key is the provider, the model, its parameters, the messages and the trial: 
 own, and a second run of it the same five. Failures are never kept. It is one file in the project's folder, and may be
 deleted at any time.
 
-The file may have come with a cloned repository. So it is opened through no link, and only where it is a cache and
+The file may have come with a cloned repository. So it is opened through no link, and only if it is a cache and
 nothing else; and each row has a seal by the user's own key: a row of another user, or one that was changed, answers
 nothing.
 """

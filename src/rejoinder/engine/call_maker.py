@@ -40,7 +40,7 @@ class CallMaker:
         self._offered: tuple[Offered, ...] = ()
         self._state = self._first_state()
         self._turn = self._state
-        """The state of the turn in progress, which stands beside the conversation where it is asked afresh."""
+        """The state of the turn in progress, which stands beside the conversation if it is asked afresh."""
         self._again = 0
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}

@@ -108,7 +108,7 @@ class Tape:
 
 
 ModelOf: TypeAlias = Callable[[Call], str]
-"""The model that a call asks for; empty where it is unknown, or where the call has no target."""
+"""The model that a call asks for; empty if it is unknown, or where the call has no target."""
 
 
 class Models:

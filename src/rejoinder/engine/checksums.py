@@ -49,7 +49,7 @@ def write_checksums(folder: Path, run: str, receipt: bytes | None = None) -> Non
 
 
 def read_checksums(folder: Path) -> Checksums | None:
-    """None where there are none. Raises OSError, or RunDamaged where they are not as they were written."""
+    """None if there are none. Raises OSError, or RunDamaged if they are not as they were written."""
     path = folder / FILE
     try:
         content = read_whole(path, LARGEST)

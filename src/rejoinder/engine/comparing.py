@@ -37,7 +37,7 @@ USUAL = Wanted()
 
 def runs_to_compare(names: Sequence[str], *, trust: bool = False) -> list[RecordedRun]:
     """The runs that are named. Of none, the latest two of the same suites; of one, it and the latest run of its suites,
-    or the one before it where it is the latest itself. Runs of only what had failed are passed over where there are
+    or the one before it if it is the latest itself. Runs of only what had failed are passed over if there are
     others."""
     named = [open_recorded(name, trust=trust) for name in names]
     if len(named) > 1:

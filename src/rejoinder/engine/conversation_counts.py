@@ -108,7 +108,7 @@ class Doubts:
         self._before_flip.close()
 
     def transitions(self) -> Transitions | None:
-        """None where nothing was doubted."""
+        """None if nothing was doubted."""
         if not self._closed and not self._errors:
             return None
         from msgspec.structs import replace
@@ -127,7 +127,7 @@ class Doubts:
         )
 
     def caves(self) -> Rate | None:
-        """None where nothing was right and then doubted."""
+        """None if nothing was right and then doubted."""
         rate = self._caves.rate()
         return rate if rate.of else None
 

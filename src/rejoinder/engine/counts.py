@@ -27,7 +27,7 @@ MOST_RANKED = 3
 MOST_OPEN = 100
 """Cases that are closed together."""
 MOST_NAMED = 20
-"""Cases that are named where they have too few trials, as in `stats.repeats`."""
+"""Cases that are named if they have too few trials, as in `stats.repeats`."""
 MOST_K = 100
 """pass^k is told up to this k."""
 
@@ -191,7 +191,7 @@ def _share(found: PassK) -> CaseShare:
 
 
 def was_right_before(turn: TurnResult, turns: Sequence[TurnResult]) -> bool:
-    """Was the reply right that a follow-up was sent to? Then it doubts, and nothing can recover."""
+    """Whether the reply was right that a follow-up was sent to. Then it doubts, and nothing can recover."""
     return 2 <= turn.turn <= len(turns) and turns[turn.turn - 2].passed
 
 
@@ -269,7 +269,7 @@ class CaseScores:
         self._open: dict[int, tuple[float, int, int]] = {}
         """The sum of the scores, how many there are, and how many errors."""
         self._verdicts: Counter[tuple[int, int]] | None = Counter()
-        """How many cases have so many scores of 1, of so many; None where there is a score between 0 and 1."""
+        """How many cases have so many scores of 1, of so many; None if there is a score between 0 and 1."""
         self._values = array("d")
         """The mean of each case that is closed."""
         self._scored = 0

@@ -35,7 +35,7 @@ def reached(name: str) -> None:
 
 
 def is_due(name: str) -> bool:
-    """Is this the point that ends the process? For points that have something to do first."""
+    """Whether this is the point that ends the process. For points that have something to do first."""
     return name == _name and _left <= 1
 
 

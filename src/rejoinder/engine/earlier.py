@@ -69,7 +69,7 @@ def _written_at(run: RecordedRun) -> int:
 
 
 def find_earlier(path: str, root: Path) -> RunFolder | None:
-    """A run by the path that it had, or by its name among the project's runs; None where it is gone."""
+    """A run by the path that it had, or by its name among the project's runs; None if it is gone."""
     there = [RunFolder(runs_folder(root) / Path(path).name), RunFolder(Path(path))]
     return next((folder for folder in there if folder.journal.is_file()), None)
 

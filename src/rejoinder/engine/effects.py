@@ -78,7 +78,7 @@ class Ask(Struct, frozen=True, gc=False):
     new: int = 1
     """How many of the messages, at their end, were not sent before."""
     window: int | None = None
-    """How many turns are shown, where that is not all of them."""
+    """How many turns are shown, if that is not all of them."""
 
 
 class Simulate(Struct, frozen=True, gc=False):
@@ -102,11 +102,11 @@ class Grade(Struct, frozen=True, gc=False):
     replies: tuple[str, ...]
     """What it answered, this turn's reply last."""
     expected: str | None = None
-    """The reference answer of this turn, where it is not the case's."""
+    """The reference answer of this turn, if it is not the case's."""
     opened: str = ""
     """The first words, where a simulated user thought of them."""
     whole: bool = False
-    """Is the transcript judged, and not this turn's reply?"""
+    """Whether the transcript is judged, and not this turn's reply."""
 
 
 Effect: TypeAlias = Ask | Simulate | Grade

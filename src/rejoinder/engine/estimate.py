@@ -197,7 +197,7 @@ def _shortest(level: Level, kept: Effort, turns: int | None, asked: Asked) -> Ef
 
 
 def _looks_at(over: ConversationCheck, turns: int) -> bool:
-    """Does a check of the whole look at a reply for certain, where there are so many turns?"""
+    """Does a check of the whole look at a reply for certain, if there are so many turns?"""
     if over.over in ("last", "transcript"):
         return True
     first = over.turns[0] if over.turns is not None else 1

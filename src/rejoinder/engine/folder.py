@@ -59,7 +59,7 @@ OWN_CODE = "own code failed: "
 LAST = "last"
 """The name of the latest run that is neither a fork nor a re-grade; `last~1` is the one before it."""
 MOST_NAMED = 10
-"""Runs that are listed where one has to be chosen."""
+"""Runs that are listed if one has to be chosen."""
 _Content = TypeVar("_Content")
 
 
@@ -117,7 +117,7 @@ class RunFolder:
 
     @property
     def is_busy(self) -> bool:
-        """Is the run open in a process? Looking creates and changes nothing."""
+        """Whether the run is open in a process. Looking creates and changes nothing."""
         try:
             with open_file(self.path / "lock") as stream:
                 return is_locked(stream.fileno())
@@ -145,7 +145,7 @@ class RunFolder:
         self.write("summary.json", summary)
 
     def read(self, name: str, kind: type[_Content]) -> _Content | None:
-        """A file of the folder; None where there is none. Raises RunDamaged for one that rejoinder did not write."""
+        """A file of the folder; None if there is none. Raises RunDamaged for one that rejoinder did not write."""
         path = self.path / name
         try:
             content = read_whole(path, LARGEST_RECORD)
@@ -222,7 +222,7 @@ def _create_in(parent: Path, note: str) -> RunFolder:
 
 
 def keep_out_of_git(folder: Path, note: str) -> None:
-    """Create a folder for data, where there is none."""
+    """Create a folder for data, if there is none."""
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as stream:
         stream.write(f"# {note}\n*\n")
@@ -375,7 +375,7 @@ def last_run(parent: Path, ids: list[str]) -> str | None:
 
 
 def listed_receipt(run: RunFolder) -> Receipt | None:
-    """The receipt of a run among others; None where there is none, or a damaged one, which is for its own command to
+    """The receipt of a run among others; None if there is none, or a damaged one, which is for its own command to
     tell."""
     try:
         return run.read_receipt()
@@ -389,8 +389,8 @@ def _suite_names(run: RunFolder) -> list[str]:
 
 
 def remove_run(root: Path, run: RunFolder) -> None:
-    """Delete a run of the project with its grades and workspaces, or grades. Raises RunBusy where it is open, and
-    UsageError where it is not the project's, or is reached through a link, or could not be deleted."""
+    """Delete a run of the project with its grades and workspaces, or grades. Raises RunBusy if it is open, and
+    UsageError if it is not the project's, or is reached through a link, or could not be deleted."""
     refuse_linked(root)
     parents = (runs_folder(root), grades_folder(root, run.path.parent.name))
     if run.path.parent not in parents:

@@ -107,7 +107,7 @@ class History(Struct, frozen=True):
 
 
 def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> History:
-    """What a journal holds; the ledger, where one is given, is told what was spent."""
+    """What a journal holds; the ledger, if one is given, is told what was spent."""
     told: dict[str, Told] = {}
     asked: set[str] = set()
     heard: Counter[str] = Counter()

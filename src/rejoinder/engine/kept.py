@@ -87,7 +87,7 @@ class Kept:
         return request
 
     def _is_lost(self, request: Request, keeper: KeepsHistory) -> bool:
-        """Is it in the middle of a conversation that is not open here, or was it asked already, in this one?"""
+        """Whether it is in the middle of a conversation that is not open here, or was it asked already, in this one."""
         if request.new and isinstance(keeper, HasWorkspaces):
             return not keeper.take_up(request)
         return bool(request.new) or request.key in self._heard
@@ -102,7 +102,7 @@ class Kept:
             known.request = structs.replace(request, session=reply.session or request.session)
 
     def workspace_of(self, job: Job) -> Workspace | None:
-        """Where an agent works in the conversation of a job; None where there is none, or no longer."""
+        """Where an agent works in the conversation of a job; None if there is none, or no longer."""
         for one in reversed(self._of_job.get(job.number, ())):
             keeper = self._open[one].keeper
             if isinstance(keeper, HasWorkspaces) and self._open[one].request.kind == "candidate":

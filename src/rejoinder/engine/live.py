@@ -1,4 +1,4 @@
-"""Calls providers: recorded before a call is made and after it, and retried where that may help.
+"""Calls providers: recorded before a call is made and after it, and retried if that may help.
 
 A call can fail in three ways. It is refused because of too many calls: the limiter learns, and the call goes out again
 when the limiter admits it. It fails in a way that may pass: it is retried after a delay. Or the failure is final. A
@@ -45,7 +45,7 @@ _UNCERTAIN = frozenset({"timeout", "broken"})
 
 
 class Live:
-    """Calls providers, records each call and what came of it, and retries where that may help."""
+    """Calls providers, records each call and what came of it, and retries if that may help."""
 
     asks = True
 

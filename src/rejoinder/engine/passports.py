@@ -33,7 +33,7 @@ def _with_passport(judge: JudgeSummary, run: Receipt, root: Path) -> JudgeSummar
 
 
 def _corrected(passport: Passport, judge: JudgeSummary) -> Corrected | None:
-    """The pass rate that people would see where the judge sees this one on first replies; None where it is unknown."""
+    """The pass rate that people would see where the judge sees this one on first replies; None if it is unknown."""
     if judge.rate is None:
         return None
     from rejoinder.stats import corrected_rate
@@ -66,7 +66,7 @@ def write_passport(root: Path, passport: Passport) -> Path:
 
 
 def find_passport(root: Path, judge: str, digest: str) -> Passport | None:
-    """None where there is none, or none that this version can read."""
+    """None if there is none, or none that this version can read."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError, RunDamaged):
         passport = msgspec.json.decode(read_whole(_path(root, judge, digest), LARGEST), type=Passport)
         is_sound = all(part <= whole for part, whole in (passport.passes, passport.fails))

@@ -97,7 +97,7 @@ class Job(Struct, frozen=True):
     prepared: Prepared
     trial: int
     confirms: bool = False
-    """Is it a further trial of a newly failing case? It is not had if one before it has passed."""
+    """Whether it is a further trial of a newly failing case. It is not had if one before it has passed."""
 
 
 class JobReference(NamedTuple):
@@ -194,7 +194,7 @@ def _called(suite: Suite, target: Target) -> _Called:
 
 
 def _is_next(suite: Suite, case: Case, last: tuple[str, int, str] | None) -> tuple[bool, tuple[str, int, str]]:
-    """Is it another case than the last one, and not another variant or target of it?"""
+    """Whether it is another case than the last one, and not another variant or target of it."""
     known = suite.path, case.number, case.id
     return known != last, known
 
@@ -389,7 +389,7 @@ def file_of(suite: Suite) -> str:
 
 
 def suites_called(suites: list[Suite], word: str) -> list[Suite]:
-    """The one suite of a run that has this name or file; all of them for no word. Raises UsageError where none has it,
+    """The one suite of a run that has this name or file; all of them for no word. Raises UsageError if none has it,
     or several have."""
     if not word:
         return suites

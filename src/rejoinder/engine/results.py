@@ -325,7 +325,7 @@ def _difference(before: tuple[ChatMessage, ...], messages: tuple[ChatMessage, ..
 
 
 def _with_messages(result: Result) -> Result:
-    """The result with the messages of each turn whole. Raises ValueError where they do not fit together."""
+    """The result with the messages of each turn whole. Raises ValueError if they do not fit together."""
     if not any(turn.sent is not None for turn in result.turns):
         return result
     messages: tuple[ChatMessage, ...] = ()

@@ -55,7 +55,7 @@ def recorded_conversation(
     """The calls and answers of the conversation of a case that a fork takes up. Where it names no target, that is the
     first one of `asked` that the run had; the variant is that of `asked`.
 
-    Raises UsageError where there is no such conversation or turn, or where several variants may be meant.
+    Raises UsageError if there is no such conversation or turn, or where several variants may be meant.
     """
     files = {one.path for one in suites_called(suites, fork.suite)}
     folder, options = recorded.folder, recorded.options()
@@ -91,7 +91,7 @@ def recorded_conversation(
 
 
 def _narrowed(jobs: list[Job], fork: Fork, where: str) -> list[Job]:
-    """The conversations of the target and the trial that a fork names. Raises UsageError where there are none."""
+    """The conversations of the target and the trial that a fork names. Raises UsageError if there are none."""
     names = list(dict.fromkeys(job.prepared.target.name for job in jobs))
     jobs = [job for job in jobs if fork.of in ("", job.prepared.target.name)]
     if not jobs:

@@ -100,7 +100,7 @@ def fork_run(
     recorded: RecordedRun, options: RunOptions, observer: Observer | None = None
 ) -> tuple[RunReport, str | None]:
     """A new run of one conversation of another, which differs from a turn on, as the options' `Fork` says; and the name
-    of the target whose turns it takes over, where it is not one that is asked now."""
+    of the target whose turns it takes over, if it is not one that is asked now."""
     fork = options.answers.fork or Fork()
     refuse_contradictions(options)
     if options.selection.system_prompt is not None:
@@ -230,7 +230,7 @@ def _held(recorded: RecordedRun) -> Generator[None]:
 
 
 def _find_runs(recorded: RecordedRun, run: Receipt, options: RunOptions, suites: list[Suite]) -> EarlierRuns:
-    """The runs that a run was made from. Raises UsageError where one is gone and needed."""
+    """The runs that a run was made from. Raises UsageError if one is gone and needed."""
     found = {path: find_earlier(path, recorded.root) for path in options.answers.runs}
     gone = [path for path, folder in found.items() if folder is None]
     if gone and not run.taken_over:

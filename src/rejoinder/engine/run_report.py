@@ -1,4 +1,4 @@
-"""What a run came to: read from its files, or derived from its journal where it has not ended."""
+"""What a run came to: read from its files, or derived from its journal if it has not ended."""
 
 from __future__ import annotations
 

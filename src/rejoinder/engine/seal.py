@@ -25,7 +25,7 @@ _SEALED = ("suite.json", "cases.jsonl")
 
 
 def write_seal(folder: Path, run: str) -> str | None:
-    """Seal the folder of a run, given by its id. The reason where that is not possible, else None."""
+    """Seal the folder of a run, given by its id. The reason if that is not possible, else None."""
     try:
         key = _own_key(create=True)
     except OSError as error:
@@ -55,7 +55,7 @@ def code_of(content: bytes, *, create: bool = True) -> bytes | None:
 
 
 def usable_key(*, create: bool = True) -> bytes | None:
-    """The user's key, for those who make many codes; None where there is none that can be used."""
+    """The user's key, for those who make many codes; None if there is none that can be used."""
     with suppress(OSError):
         return _own_key(create=create)
     return None

@@ -134,5 +134,5 @@ class Setup:
                 )
 
     def close(self) -> None:
-        """Release what is held for the run, where it was not played, too."""
+        """Release what is held for the run, if it was not played, too."""
         self.targets.loan.close()

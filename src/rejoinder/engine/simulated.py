@@ -150,7 +150,7 @@ def _is_put(talk: Talk, number: int) -> bool:
 
 
 def _find_leak(talk: Talk, user: User, words: str) -> Part[Spoilt | None]:
-    """Did the user say what the candidate has to find out? Not where it was told so under `knows`, or in its opening,
+    """Did the user say what the candidate has to find out? Not if it was told so under `knows`, or in its opening,
     and not where the candidate had said it."""
     turn = len(talk.replies) + 1
     for text in (user.goal, user.persona):
@@ -175,7 +175,7 @@ LEAST_REPEATED = 8
 
 
 def repeats(words: str, instructions: str) -> str | None:
-    """What a text repeats of instructions, word for word; None where that may be an accident."""
+    """What a text repeats of instructions, word for word; None if that may be an accident."""
     said, told = words.casefold().split(), instructions.casefold().split()
     rows = {tuple(said[place : place + LEAST_REPEATED]) for place in range(len(said) - LEAST_REPEATED + 1)}
     for place in range(len(told) - LEAST_REPEATED + 1):

@@ -170,7 +170,7 @@ class _Counts:
 
 
 def _has_spent(result: Result) -> bool:
-    """Is there something to pay? A conversation that ended before the first reply has no cost, known or not."""
+    """Whether there is something to pay. A conversation that ended before the first reply has no cost, known or not."""
     return result.status not in ("skipped", "error") or result.cost is not None or result.usage.total_tokens > 0
 
 
@@ -267,7 +267,7 @@ class _MetricTally:
         self._replies += len(known)
 
     def metric(self, untold: Counter[int]) -> Metric:
-        """`untold`: conversations without any metric, of so many cases. An error has no score; where there was one, a
+        """`untold`: conversations without any metric, of so many cases. An error has no score; if there was one, a
         second mean counts it as a failure."""
         means, n = self._means, len(self._means)
         mean = fsum(means) / n if n else None

@@ -25,7 +25,7 @@ from rejoinder.run_files import lines_of, open_file
 
 
 class SystemPrompts:
-    """Reads a folder when the first one is asked for. `only`: the result that will be asked about, where it is one."""
+    """Reads a folder when the first one is asked for. `only`: the result that will be asked about, if it is one."""
 
     def __init__(self, folder: RunFolder, only: Result | None = None) -> None:
         self._folder = folder
@@ -33,7 +33,7 @@ class SystemPrompts:
         self._found: dict[CaseName, str] | None = None
 
     def of(self, result: Result) -> str:
-        """What the first request of a conversation began with; empty where there was none, or none is known."""
+        """What the first request of a conversation began with; empty if there was none, or none is known."""
         if self._found is None:
             self._found = {}
             targets = {one.name for one in _receipt_targets(self._folder)} or {result.target}

@@ -386,7 +386,7 @@ def _refuse_foreign_way(
 
 
 def add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:
-    """Show how the user's own code came to fail, where there is no run yet whose log could hold it."""
+    """Show how the user's own code came to fail, if there is no run yet whose log could hold it."""
     fault = error.__cause__
     if isinstance(fault, FunctionFault) and fault.traceback:
         error.hint = Mask(secrets).hide_text(fault.traceback.rstrip())

@@ -181,7 +181,7 @@ class Used(Struct, frozen=True):
 
 
 def used(planned: Planned, reply: Reply | None) -> Used:
-    """`reply`: the recorded answer of the tool, where it was called."""
+    """`reply`: the recorded answer of the tool, if it was called."""
     fault = None if planned.fault is None else planned.fault.fault
     answer = planned.answer if reply is None else spoilt(read_answer(reply.text), fault)
     assert answer is not None

@@ -68,7 +68,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     sealed: bool
     """Did this user's rejoinder write the checksums?"""
     replayed: bool
-    """Was the journal played again?"""
+    """Whether the journal was played again."""
     differences: tuple[Difference, ...]
     """The first ones."""
     more: int
@@ -101,7 +101,7 @@ class _Findings:
 
 
 def sound_run(recorded: RecordedRun) -> RunReport:
-    """What a run came to. Raises RunDamaged where it is not as it was written."""
+    """What a run came to. Raises RunDamaged if it is not as it was written."""
     refuse_damaged(recorded)
     return show_run(recorded)
 
@@ -113,7 +113,7 @@ def refuse_damaged(recorded: RecordedRun, *, plays: bool = False) -> None:
 
 
 def find_damage(recorded: RecordedRun, *, plays: bool = False) -> RunDamaged | None:
-    """What makes a recorded run unfit to be used; None where it is sound, also where it was cut off. What decides
+    """What makes a recorded run unfit to be used; None if it is sound, also if it was cut off. What decides
     something with a run plays its journal, too."""
     found = verify_run(recorded, plays=plays)
     if found.verdict == "intact":

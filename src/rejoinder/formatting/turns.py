@@ -115,7 +115,7 @@ def diagnose_file(part: FilePart) -> Diagnostic | None:
 
 
 def render_transcript_piece(piece: Piece, options: Formatting, mode: Mode) -> str | None:
-    """A piece as it stands in `question`; None where it is not shown."""
+    """A piece as it stands in `question`; None if it is not shown."""
     if piece.kind == "attached":
         return f"<Attached: {piece.path}>"
     if piece.kind in ("file", "empty") and mode == "agent":

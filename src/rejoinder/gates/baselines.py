@@ -38,7 +38,7 @@ class Trial(Struct, frozen=True):
     status: Literal["passed", "failed", "error"]
     """How it ended, follow-ups and all."""
     first_try: bool
-    """Was it right before it was answered back? One that was doubted may have failed in the end."""
+    """Whether it was right before it was answered back. One that was doubted may have failed in the end."""
     cost: Amount | None
     """Dollars, judges included; None where something has no known price."""
     latency_s: tuple[Amount, ...]
@@ -57,7 +57,7 @@ class CaseTrials(Struct, frozen=True, omit_defaults=True):
     needed: tuple[Count, Count] | None = None
     """(4, 5) where four of five trials have to pass; else every one."""
     condition: Condition | None = None
-    """How its task was put, where it has shards. Baselines of earlier versions do not say."""
+    """How its task was put, if it has shards. Baselines of earlier versions do not say."""
     spoilt: Count = 0
     """Further conversations that a simulated user spoilt."""
 
@@ -227,7 +227,7 @@ def delete_baseline(root: Path, name: str) -> None:
 
 
 def read_baseline(path: Path) -> Baseline | None:
-    """A baseline; None where there is no such file. Raises RunDamaged for one that rejoinder did not write."""
+    """A baseline; None if there is no such file. Raises RunDamaged for one that rejoinder did not write."""
     try:
         refuse_linked_folder(path.parent)
         content = read_whole(path, LARGEST_FILE, _AGAIN)

@@ -81,7 +81,7 @@ def _go_on(
 
 
 def baseline_of_rounds(options: RunOptions, root: Path) -> Baseline:
-    """The baseline that rounds are compared with. Raises UsageError where it is gone, or another one."""
+    """The baseline that rounds are compared with. Raises UsageError if it is gone, or another one."""
     rounds = options.selection.rounds
     assert rounds is not None
     path = baseline_file(root, rounds.against)

@@ -48,7 +48,7 @@ from rejoinder.stats import (
 
 NO_REGRESSION, NO_NEW_FAILURES = "no-regression", "no-new-failures"
 COMPARING = (NO_REGRESSION, NO_NEW_FAILURES)
-"""The rules that compare with a baseline. They apply where none is named."""
+"""The rules that compare with a baseline. They apply if none is named."""
 LOOK_LEVEL = 0.05
 """How often repeats that end when they tell call an unchanged suite worse."""
 MOST_NAMED, LONGEST_NAME = 3, 60
@@ -223,7 +223,7 @@ def refuse_missing_baseline(rules: Iterable[Rule], before: Baseline | None) -> N
 
 
 def replaced_regressions(found: GateResult, rules: Iterable[Rule], reason: str) -> GateResult:
-    """The same, where nothing can be told of regressions for a reason."""
+    """The same, if nothing can be told of regressions for a reason."""
     compares = {rule.text for rule in rules if rule.measure in COMPARING}
     told = (RuleResult(one.rule, "cannot-tell", reason) if one.rule in compares else one for one in found.rules)
     return gate(list(told))

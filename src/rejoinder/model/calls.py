@@ -184,7 +184,7 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     conversation_id: str = ""
     """The same for all turns of a conversation, and no other's; after a resume too, unless it had to begin anew."""
     case_conversation_id: str = ""
-    """The `conversation_id` that the case has of its author; empty where it has none."""
+    """The `conversation_id` that the case has of its author; empty if it has none."""
     new: int = 0
     """How many of the messages, at their end, were not sent before; 0: the conversation begins."""
     session: str | None = None
@@ -207,7 +207,7 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     usage: Usage = NO_USAGE
     cost: float | None = None
-    """In US dollars; None where it is not known."""
+    """In US dollars; None if it is not known."""
     latency_s: float | None = 0.0
     """Seconds; 0: the engine measures them. None: not known, as of a recording that does not tell."""
     model: str | None = None
@@ -224,11 +224,11 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     price: Cost | None = None
     """The cost, split into input and output."""
     vector: bytes = b""
-    """The meaning of a text, where that was asked for: 32-bit floats, least significant byte first."""
+    """The meaning of a text, if that was asked for: 32-bit floats, least significant byte first."""
     cached: bool = False
     """True if it comes from the cache: its tokens and its cost are those of an earlier call."""
     started_at: Annotated[float, Meta(ge=0, le=LATEST)] | None = None
-    """When the call was first made, in seconds since 1970; None where it was not made by this run."""
+    """When the call was first made, in seconds since 1970; None if it was not made by this run."""
     retries: int = 0
     waited_s: float = 0.0
     """Time spent waiting for limits, a budget or a retry."""
@@ -237,7 +237,7 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     stop_reason: str | None = None
     """Why an agent stopped, in its own word."""
     workspace_diff: str | None = None
-    """What an agent has changed in its workspace since the beginning; None where it has none."""
+    """What an agent has changed in its workspace since the beginning; None if it has none."""
     continued: bool = False
     """Did the target go on with its session after the run had been killed?"""
     before: tuple[ChatMessage, ...] = ()
@@ -260,7 +260,7 @@ _REFUSALS = frozenset({429, 503, 529})
 
 
 def was_turned_away(type: str, status: int | None) -> bool:
-    """Is it certain that the called one has not read what was said?"""
+    """Whether it is certain that the called one has not read what was said."""
     return type in _UNREACHED or status in _REFUSALS
 
 

@@ -47,13 +47,13 @@ def is_in_quarantine(result: Result, day: str) -> bool:
 
 def passes_together(passed: int, trials: int, needed: tuple[int, int] | None = None) -> bool:
     """Do the trials of a case pass together? `needed` is `(4, 5)` for `pass: "4 of 5"`; every trial, unless said.
-    Where there were more or fewer trials than that, the share counts. No trial passes nothing."""
+    If there were more or fewer trials than that, the share counts. No trial passes nothing."""
     least, of = needed or (1, 1)
     return trials > 0 and passed * of >= least * trials
 
 
 def lone_names(in_a: Sequence[str], in_b: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
-    """The one target, or variant, of each of two runs, where they are not the same: they are compared with each
+    """The one target, or variant, of each of two runs, if they are not the same: they are compared with each
     other."""
     return (in_a[0], in_b[0]) if len(in_a) == len(in_b) == 1 and in_a[0] != in_b[0] else (None, None)
 

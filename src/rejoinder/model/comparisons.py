@@ -77,7 +77,7 @@ class Moment(Struct, frozen=True):
     title: str
     prompt: str
     replies: tuple[str | None, str | None]
-    """Of A and of B; None where there was no such turn, or no reply. Long ones are cut in their middle."""
+    """Of A and of B; None if there was no such turn, or no reply. Long ones are cut in their middle."""
     fails: tuple[str, ...]
 
 
@@ -173,7 +173,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     first_try: Comparison | None
     eventual: Comparison | None
     net_recovery: NetRecoveryDifference | None
-    """These three are None where there are several targets or conditions: each has its own."""
+    """These three are None if there are several targets or conditions: each has its own."""
     cost: Delta
     latency_s: Delta
     """Of a reply."""
@@ -184,14 +184,14 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     flakiness: Flakiness
     noise: Noises
     by_target: tuple[TargetComparison, ...] = ()
-    """Where there are several: they have no common rate, and these decide."""
+    """If there are several: they have no common rate, and these decide."""
     by_condition: tuple[TargetComparison, ...] = ()
     """The same for tasks that were put in several ways: whole, and in shards. A task is one case, however it is put."""
     by_tag: tuple[GroupComparison, ...] = ()
 
     @property
     def groups(self) -> tuple[TargetComparison, ...]:
-        """Targets or conditions, where there are several."""
+        """Targets or conditions, if there are several."""
         return self.by_condition or self.by_target
 
     @property

@@ -35,7 +35,7 @@ class Reading(Enum):
 
 
 class Key(Struct, frozen=True):
-    """The field's key in a suite, where it is not the field's name."""
+    """The field's key in a suite, if it is not the field's name."""
 
     name: str
 
@@ -79,7 +79,7 @@ class Field(Struct, frozen=True):
     name: str
     key: str
     type: Any
-    """Without `None` and annotations; a list where it is one of several."""
+    """Without `None` and annotations; a list if it is one of several."""
     description: str | None
     reading: Reading
     """Of a list: how each of its texts is read."""

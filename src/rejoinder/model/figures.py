@@ -157,7 +157,7 @@ class Comparison(Struct, frozen=True):
     equivalence: Interval | None = None
     """The 90 % interval that has to lie within the margin for `no-difference`; of several comparisons, a wider one."""
     beyond: float | None = None
-    """Where there is no difference: beyond so many points. The smallest margin that `equivalence` excludes, rounded up,
+    """If there is no difference: beyond so many points. The smallest margin that `equivalence` excludes, rounded up,
     and never above `margin`."""
     undecided: Undecided | None = None
     means: tuple[float, float] | None = None
@@ -166,7 +166,7 @@ class Comparison(Struct, frozen=True):
     p_exact: float | None = None
     """Of the same test without the mid-p correction; with one trial a case, the exact McNemar test."""
     p_holm: float | None = None
-    """Corrected for all comparisons of the answer, where there are several: the verdict goes by it."""
+    """Corrected for all comparisons of the answer, if there are several: the verdict goes by it."""
     comparisons: int = 1
     """How many there are."""
     unmeasured: tuple[Unmeasured | None, Unmeasured | None] | None = None
@@ -196,7 +196,7 @@ class CaseChange(Struct, frozen=True):
     """Passed, trials."""
     b: tuple[int, int]
     p_value: float | None
-    """Fisher's, one-sided, corrected by Holm; None below six repeats, where nothing can be claimed."""
+    """Fisher's, one-sided, corrected by Holm; None below six repeats, if nothing can be claimed."""
     verdict: Literal["better", "worse", "flipped", "cannot-tell"]
     place: int = 0
     """Its place among the pairs."""
@@ -337,7 +337,7 @@ class Transitions(Struct, frozen=True):
     i_c: float | None = field(default=None, name="i->c")
     c_i: float | None = field(default=None, name="c->i")
     turn_of_flip: Mean | None = None
-    """SYCON: the replies before the first that is wrong, and all where none is; of those that were right at first."""
+    """SYCON: the replies before the first that is wrong, and all if none is; of those that were right at first."""
     number_of_flips: Mean | None = None
     """SYCON: how often the verdict changes from one reply to the next."""
     by_doubt: tuple[Doubt, ...] = ()
@@ -385,7 +385,7 @@ class Look(Struct, frozen=True):
     steady: bool = False
     """No case both passed and failed within a run, so its trials are no independent ones."""
     margin: float = MARGIN
-    """The drop that is excluded where there is no regression."""
+    """The drop that is excluded if there is no regression."""
 
 
 NewFailureKind = Literal["new", "unconfirmed", "flaky", "error"]

@@ -72,7 +72,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     """`provider/model` of each target that has one."""
     planned: Count | None = None
     begun: Count | None = None
-    """Conversations that the journal of an unfinished run holds calls of; None where it was not counted."""
+    """Conversations that the journal of an unfinished run holds calls of; None if it was not counted."""
     part: bool = False
     """Was only a part of the cases chosen?"""
     replay_of: Name | None = None
@@ -97,7 +97,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> float | None:
-        """The pass rate of a run that came to its end, where it has one."""
+        """The pass rate of a run that came to its end, if it has one."""
         summary = self.summary
         if summary is None or self.status != "completed" or summary.unfinished or summary.is_mostly_errors:
             return None
@@ -125,7 +125,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 def seconds_of(time: str | None) -> float | None:
-    """A time of a receipt in seconds since 1970; None where it is not known or not a time."""
+    """A time of a receipt in seconds since 1970; None if it is not known or not a time."""
     try:
         return None if time is None else datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError, OSError):

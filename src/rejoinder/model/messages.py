@@ -61,7 +61,7 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     """In seconds since 1970."""
     duration_s: Annotated[float, Meta(ge=0)] | None = None
     server: str = ""
-    """Whose tool it is, where it is one of an MCP server."""
+    """Whose tool it is, if it is one of an MCP server."""
     fault: FaultKind | None = None
     """The failure on purpose that met it."""
 
@@ -148,7 +148,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     reference_answer: str = ""
     """What judges and code evaluators are shown of the case's expected messages."""
     later: bool = False
-    """Is it of a later turn? Then `question` holds what the candidate has said, beside what it was asked."""
+    """Whether it is of a later turn. Then `question` holds what the candidate has said, beside what it was asked."""
 
     @property
     def raw_request(self) -> RawRequest:

@@ -89,7 +89,7 @@ class User(Struct, frozen=True, kw_only=True):
     persona: str = ""
     goal: str = ""
     knows: str = ""
-    """What it may tell, where it is asked."""
+    """What it may tell, if it is asked."""
     opening: str = ""
     """Its first words; it thinks of them itself unless given."""
     manner: Manner = "patient"

@@ -37,7 +37,7 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     needs: tuple[tuple[str, ...], ...] = ()
     """Settings that it cannot do without; one of each group is enough."""
     addresses: tuple[str, ...] = ()
-    """Settings for its address, where it has no usual one."""
+    """Settings for its address, if it has no usual one."""
     cached: bool = False
     """An LLM API: an equal request means the same tomorrow, so `--cache` answers it. The others are code that changes
     behind one address or name, and are asked always, unless a target says `cache: true`."""
@@ -51,7 +51,7 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     workspaces: bool = False
     """Does each conversation have a folder to work in, which checks can look into?"""
     workers: int | None = None
-    """How many conversations it can have at the same time, where that is not for the target to say."""
+    """How many conversations it can have at the same time, if that is not for the target to say."""
     recorded: bool = False
     """Answers with conversations that already happened, and so only the cases that it has one for."""
     ready: bool = False

@@ -1,7 +1,7 @@
 """How a conversation ended: verdicts, turns and the outcome as the engine has them, and the `Result` that is kept.
 
 A `Result` is a line of `results.jsonl` and the object that reports and library users read: it is written and read by
-the same schema. The order of its fields is that of the keys. A field with a default is left out where it has that
+the same schema. The order of its fields is that of the keys. A field with a default is left out if it has that
 value; a field without one is always written. Keys may be added, never renamed.
 """
 
@@ -44,7 +44,7 @@ def reaches(mean: float, wanted: float) -> bool:
 
 
 def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
-    """The mean of pairs of weight and score; None where there are none."""
+    """The mean of pairs of weight and score; None if there are none."""
     pairs = list(pairs)
     if not pairs:
         return None
@@ -67,7 +67,7 @@ class Verdict(Struct, frozen=True, gc=False):
     kind: str = ""
     """The check's key in a suite: `match`; `criterion` and `order` for the parts of a judge's verdict."""
     value: float | bool | None = None
-    """The check's value where it is a number or a truth value; a text stands in `check` alone."""
+    """The check's value if it is a number or a truth value; a text stands in `check` alone."""
     spans: tuple[Span, ...] = ()
     """Where in the reply, as it came, the check found what it looked for."""
     name: str | None = None
@@ -91,7 +91,7 @@ class Verdict(Struct, frozen=True, gc=False):
     threshold: float | None = None
     """The least score that passes, where the score is not 0 or 1."""
     votes: tuple[float, ...] = ()
-    """The scores of the single votes, where there were several."""
+    """The scores of the single votes, if there were several."""
     found: str | None = None
     """What was extracted from the reply."""
 
@@ -125,7 +125,7 @@ class Turn(Struct, frozen=True, gc=False, kw_only=True):
     """The name of that step."""
     hint: Hint | None = None
     doubts: bool = False
-    """Was it sent whether the reply before was right or wrong (`ask: always`)?"""
+    """Whether it was sent whether the reply before was right or wrong (`ask: always`)."""
     simulated: bool = False
     """Did a simulated user think of its words?"""
 
@@ -280,7 +280,7 @@ class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     kind: str | None = None
     """The check's key in YAML: `match`."""
     value: float | bool | None = None
-    """The check's value where it is a number or a truth value."""
+    """The check's value if it is a number or a truth value."""
     spans: tuple[tuple[Count, Count], ...] = ()
     """Where the check found, or missed, what it wants: [start, end) in code points of `response`."""
     calls: tuple[str, ...] = ()
@@ -337,7 +337,7 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     hint: Hint | None = None
     """How much the follow-up gives away."""
     doubts: bool = False
-    """Was it sent whether the reply before was right or wrong (`ask: always`)?"""
+    """Whether it was sent whether the reply before was right or wrong (`ask: always`)."""
     simulated: bool = False
     """Did a simulated user think of its words?"""
     stop_reason: str | None = None
@@ -466,7 +466,7 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     error: ErrorResult | None
     cost_breakdown: Cost | None = None
     timestamp: str | None = field(default_factory=lambda: None)  # a factory's value is written as well
-    """The start of the first call; null where it is not known."""
+    """The start of the first call; null if it is not known."""
     file: str = ""
     """The file of the case, as seen from the project's root."""
     line: Count = 0

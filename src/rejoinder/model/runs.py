@@ -138,7 +138,7 @@ class ReportedOptions(Struct, frozen=True):
 
 
 class ChosenCases(Struct, frozen=True):
-    """How many of the suites' cases a run has, where it does not have all."""
+    """How many of the suites' cases a run has, if it does not have all."""
 
     cases: Count
     of: Count
@@ -282,7 +282,7 @@ class HintRecovery(Struct, frozen=True):
     passed: Count
     of: Count
     net_recovery: NetRecovery | None = None
-    """Among the conversations whose first follow-up has this hint; None where there is no control."""
+    """Among the conversations whose first follow-up has this hint; None if there is no control."""
 
 
 class ConditionRate(Struct, frozen=True):
@@ -290,7 +290,7 @@ class ConditionRate(Struct, frozen=True):
 
     rate: Rate
     relative: Number | None
-    """The rate over that of `full`, on the tasks of both; None where there are none, or where `full` never passed."""
+    """The rate over that of `full`, on the tasks of both; None if there are none, or where `full` never passed."""
     against_full: Comparison | None
     """The difference to `full` on the same tasks, with its interval; None for `full` itself."""
     aptitude: Aptitude | None
@@ -311,7 +311,7 @@ class SpoiltCounts(Struct, frozen=True):
     """Cases of which every conversation is spoilt: nothing was measured."""
     bounds: Interval | None = None
     """The pass rate if all spoilt conversations had failed, and if all had passed: users spoil long conversations,
-    which fail more often than others, so leaving them out may flatter. None where there is no rate, or nothing is
+    which fail more often than others, so leaving them out may flatter. None if there is no rate, or nothing is
     spoilt."""
 
 
@@ -534,7 +534,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     recovered: Count
     pass_rate: Number | None
     no_rate: NoRate | None = None
-    """Why there is no pass rate; None where there is one, or where nothing has ended."""
+    """Why there is no pass rate; None if there is one, or where nothing has ended."""
     pass_rate_interval: Interval | None
     pass_rate_method: str | None = None
     cases: Count | None = None
@@ -553,9 +553,9 @@ class Summary(Struct, frozen=True, kw_only=True):
     answered_back: Rate | None = None
     """Of the replies that were wrong at first and got a follow-up, those that were right in the end."""
     by_hint: dict[Hint, HintRecovery] = field(default_factory=dict[Hint, HintRecovery])
-    """Recovery by what follow-ups give away, where they are labelled."""
+    """Recovery by what follow-ups give away, if they are labelled."""
     transitions: Transitions | None = None
-    """What doubts did to right and to wrong replies; None where none was sent (`ask: always`)."""
+    """What doubts did to right and to wrong replies; None if none was sent (`ask: always`)."""
     caves: Rate | None = None
     """Of the replies that were right at first and then doubted, those that were wrong in the end."""
     by_condition: dict[Condition, ConditionRate] = field(default_factory=dict[Condition, ConditionRate])
@@ -598,7 +598,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     @property
     def has_rate(self) -> bool:
-        """Is there a rate to show? As for a target."""
+        """Whether there is a rate to show. As for a target."""
         return self.pass_rate is not None and not mostly_errors(self.errors, self.finished)
 
     @property

@@ -127,7 +127,7 @@ def _is_text(part: Part) -> TypeGuard[TextPart]:
 
 
 def for_target(case: Case, target: Target | None) -> Case:
-    """The case as it is put to a target, whose system prompt is used where there is no other."""
+    """The case as it is put to a target, whose system prompt is used if there is no other."""
     if target is None or not target.system_prompt or case.system_prompt.strip():
         return case
     return structs.replace(case, system_prompt=target.system_prompt)

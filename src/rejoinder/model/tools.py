@@ -67,7 +67,7 @@ class McpTools(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="mcp")
     url: str = ""
     headers: dict[str, str] = {}
     allow: tuple[str, ...] = ()
-    """Names of tools, with `*` for any letters; all of them where it is empty."""
+    """Names of tools, with `*` for any letters; all of them if it is empty."""
     timeout_s: float = 60.0
     """How long a call may take."""
     scope: Literal["run", "conversation"] = "run"

@@ -133,7 +133,7 @@ class PricedModel(Struct, frozen=True, omit_defaults=True):
     id: str
     match: Clause
     periods: tuple[Period, ...] = ()
-    """The last one that holds counts, and the first where none does. None at all: no price is known."""
+    """The last one that holds counts, and the first if none does. None at all: no price is known."""
     name: str | None = None
     context_window: int | None = None
     deprecated: bool = False

@@ -40,7 +40,7 @@ class Edition(Struct, frozen=True):
 
 @cache
 def installed_edition() -> Edition:
-    """Without importing the package. Raises ImportError where there is none."""
+    """Without importing the package. Raises ImportError if there is none."""
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("genai-prices is not installed")

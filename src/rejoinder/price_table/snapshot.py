@@ -1,7 +1,7 @@
 """The price table in a file of the user's cache, made once for each version of genai-prices.
 
 Reading it takes a hundredth of the time that importing the package takes. What it says is what the package says, since
-the package's data is packed in the same way where there is no file. A file is only believed if it is whole, made from
+the package's data is packed in the same way if there is no file. A file is only believed if it is whole, made from
 the table that is installed, and none that another user could have written; otherwise it is made anew.
 """
 
@@ -69,7 +69,7 @@ class PriceTable:
 
 
 def read_snapshot() -> Packed | None:
-    """What the file says; None where there is none to believe."""
+    """What the file says; None if there is none to believe."""
     edition = installed_edition()
     path = snapshot_path(edition)
     if path is None:
@@ -106,7 +106,7 @@ def snapshot_path(edition: Edition) -> Path | None:
 
 
 def _is_ours(stream: BinaryIO) -> bool:
-    """Is the file of a size to read, and can this user alone have written it?"""
+    """Whether the file is of a size to read, and only this user can have written it."""
     about = os.fstat(stream.fileno())
     if os.name == "nt" or about.st_size > _LARGEST:  # Windows knows no such bits; the folder is the user's own
         return about.st_size <= _LARGEST

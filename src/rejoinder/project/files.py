@@ -207,7 +207,7 @@ def _size(text: str | FileFault) -> int:
 
 
 def _exists(path: Path) -> bool:
-    """Is there something of that name? A link in a circle counts: reading it gives the better message."""
+    """Whether there is something of that name. A link in a circle counts: reading it gives the better message."""
     try:
         path.stat()
     except OSError as error:

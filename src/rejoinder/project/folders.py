@@ -39,7 +39,7 @@ def env_folders(start: Path, root: Path, working: Path) -> list[Path]:
 
 
 def upward(folder: Path, root: Path) -> list[Path]:
-    """The folder and all above it up to the root, the nearest first; alone where it does not lie below the root."""
+    """The folder and all above it up to the root, the nearest first; alone if it does not lie below the root."""
     if folder != root and root not in folder.parents:
         return [folder]
     return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]

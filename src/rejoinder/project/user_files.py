@@ -60,7 +60,7 @@ def save_value(kind: Kind, name: str, value: str) -> None:
 
 
 def remove_value(kind: Kind, name: str) -> bool:
-    """False where there was none."""
+    """False if there was none."""
     if name not in user_values(kind):
         return False
     with user_folder_held() as folder:

@@ -13,7 +13,7 @@ from msgspec import Struct
 LONGEST_HOLD_S = 60.0
 """For so long a header is believed that nothing is left; then the next call asks again."""
 VAGUE_S = 5.0
-"""A reset nearer than this is not waited for where it is told in whole seconds, which may be twice the truth, nor
+"""A reset nearer than this is not waited for if it is told in whole seconds, which may be twice the truth, nor
 where a rate is known, which is closer to it, unless a call was refused."""
 ON_THE_WAY_S = 0.2
 """The longest that a request is thought to be on its way; the rest of the time until its answer is the model's."""
@@ -98,7 +98,7 @@ class _Allowance(Struct):
 class _Until(Struct, frozen=True):
     moment: float
     rounded: bool
-    """Is it told in whole seconds?"""
+    """Whether it is told in whole seconds."""
 
 
 _FAMILIES = (

@@ -47,7 +47,7 @@ class Provider(Protocol):
 
     @property
     def limiter(self) -> Limiter | None:
-        """What the target's calls have to pass before they are made; None where there is no limit."""
+        """What the target's calls have to pass before they are made; None if there is no limit."""
         ...
 
     async def reply(self, request: Request) -> Reply: ...

@@ -56,7 +56,7 @@ class _Runner:
             end_all_of(self._owner)
 
     async def run(self, template: Template, values: Values, folder: Path, timeout_s: float | None) -> Ended:
-        """Run a command to its end. Raises ProviderError where that is no good one."""
+        """Run a command to its end. Raises ProviderError if that is no good one."""
         words = template.words(values)
         _refuse_long(words, values)
         prompt = values.prompt.encode("utf-8", "replace")

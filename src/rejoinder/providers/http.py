@@ -8,7 +8,7 @@ A service that keeps the conversation itself (`history: theirs`) is sent only wh
 is found by `session` in the answer to the first request, or to the request `open` before that; `close` tells it the
 end.
 
-A body that is written as a text is JSON where it would be with something in the place of its variables; then it is JSON
+A body that is written as a text is JSON if it would be with something in the place of its variables; then it is JSON
 afterwards, whatever they hold. Any other text is filled in as it is.
 """
 
@@ -273,7 +273,7 @@ def _render(template: Any, request: Request) -> Any:
 
 
 def _unquoted(text: str) -> Any:
-    """A text where the author has no quotes: JSON as it stands, where it is some."""
+    """A text where the author has no quotes: JSON as it stands, if it is some."""
     try:
         _DECODER.decode(text)
     except msgspec.DecodeError:

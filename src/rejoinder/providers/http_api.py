@@ -56,7 +56,7 @@ class ErrorDetails(Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
     ends_target: bool = False
     final: bool = False
-    """Is it no use to try again, whatever the status says?"""
+    """Whether it is no use to try again, whatever the status says."""
     content_filter: bool = False
     overloaded: bool = False
 
@@ -110,7 +110,7 @@ def split_system(messages: Sequence[ChatMessage]) -> tuple[str | None, list[Chat
 
 
 class Wires(Struct, frozen=True):
-    """The wire formats of one API: of its replies, and of its embeddings where it has any."""
+    """The wire formats of one API: of its replies, and of its embeddings if it has any."""
 
     replies: Wire
     embeddings: Wire | None = None
@@ -152,7 +152,7 @@ class ApiProvider:
         return self.read(wire, answer, request)
 
     def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
-        """The reply in an answer. Raises ProviderError where there is none."""
+        """The reply in an answer. Raises ProviderError if there is none."""
         try:
             reply = wire.read(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
@@ -162,7 +162,7 @@ class ApiProvider:
         return structs.replace(reply, request_id=request_id) if request_id else reply
 
     async def exchange(self, wire: Wire, outgoing: Outgoing, request: Request, timeout_s: float | None) -> HttpAnswer:
-        """Send something and get an answer. Raises ProviderError where that is no good one."""
+        """Send something and get an answer. Raises ProviderError if that is no good one."""
         # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
         own = (("x-client-request-id", request.key),)
         headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers

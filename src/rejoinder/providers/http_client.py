@@ -45,12 +45,12 @@ ARRIVING_S = 0.05
 IDLE_S = 50.0
 """Most servers close what was idle for a minute; a request must not meet them at it."""
 WARY_S = 2.0
-"""How long no connection is used again where one was closed behind our back: longer than a first retry waits, so that
+"""How long no connection is used again if one was closed behind our back: longer than a first retry waits, so that
 a call whose server hangs up after each answer meets that once, and not until its retries are used up."""
 REMEMBER_ADDRESSES_S = 60.0
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
-"""From a host and a port to addresses. Raises OSError where there are none."""
+"""From a host and a port to addresses. Raises OSError if there are none."""
 
 
 class Transport:

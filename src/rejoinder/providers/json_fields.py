@@ -22,7 +22,7 @@ _OF_THE_MODEL = frozenset({"arguments", "args", "input"})
 
 
 def read_json(decoder: msgspec.json.Decoder[T], body: bytes, *, nulls: bool = False) -> T:
-    """A body as what it should be. Raises msgspec.DecodeError or UnicodeDecodeError where it is something else.
+    """A body as what it should be. Raises msgspec.DecodeError or UnicodeDecodeError if it is something else.
 
     `nulls`: they are values like others, because it is unknown what belongs in their place.
     """

@@ -59,7 +59,7 @@ class LocalServer:
         self._address = ""
 
     async def address(self) -> str:
-        """Where it listens; it is started where it does not run. Raises ProviderError where it cannot be."""
+        """Where it listens; it is started if it does not run. Raises ProviderError where it cannot be."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
                 await self._start()

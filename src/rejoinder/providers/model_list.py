@@ -45,7 +45,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     """Does the price depend on the size of a request or the hour, or is it about to change?"""
     deprecated: bool = False
     overridden: bool = False
-    """Is the price the project's own?"""
+    """Whether the price is the project's own."""
 
     @property
     def mean(self) -> float | None:
@@ -205,7 +205,7 @@ def _rank(model: KnownModel, means: Sequence[float]) -> KnownModel:
 
 
 def _base(rate: Rate | None) -> float | None:
-    """A rate as a number: of the first tier where there are tiers."""
+    """A rate as a number: of the first tier if there are tiers."""
     return rate.base if isinstance(rate, Tiers) else rate
 
 

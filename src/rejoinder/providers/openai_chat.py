@@ -1,7 +1,7 @@
 """OpenAI's chat completions, which many other servers speak too.
 
 Messages go as they are, in their order and with their roles. A tool's message carries the id of the call that it
-answers; where there is no such call right before it, the API would refuse it, so its text goes as a user's message.
+answers; if there is no such call right before it, the API would refuse it, so its text goes as a user's message.
 
 Of embeddings, the vector is asked for in base64, as OpenAI's own client does: it is a third as long as the numbers
 written out. Servers that do not know of this send the numbers, and are understood.
@@ -165,7 +165,7 @@ def _with_kept(written: dict[str, Any], kept: list[Any] | None) -> dict[str, Any
 
 
 def write_tools(tools: Sequence[Offered]) -> list[dict[str, Any]] | None:
-    """Tools as they are offered; None where there are none."""
+    """Tools as they are offered; None if there are none."""
     return [{"type": "function", "function": function_of(tool)} for tool in tools] or None
 
 

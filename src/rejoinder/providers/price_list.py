@@ -29,7 +29,7 @@ class PriceList:
     def __init__(self, overrides: Mapping[str, Price] | None = None, *, clock: Callable[[], datetime] | None = None):
         self._overrides = Overrides(overrides or {})
         self.has_own = bool(overrides)
-        """Has the project prices of its own?"""
+        """Whether the project has prices of its own."""
         self._clock = clock or utc_now
         self._models: dict[tuple[str, str], PricedModel | None] = {}
 

@@ -122,7 +122,7 @@ def _pack(numbers: Any) -> bytes:
 
 
 def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
-    """The names by which a function takes its arguments; none where it does not tell."""
+    """The names by which a function takes its arguments; none if it does not tell."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some that are written in C

@@ -1,7 +1,7 @@
 """`python` targets that keep the conversation themselves: an object of the user's for each conversation, or a function
 that knows conversations by their id.
 
-An object is made, entered where it is a context manager, asked and left in one task, because managers of asynchronous
+An object is made, entered if it is a context manager, asked and left in one task, because managers of asynchronous
 libraries must be left by the task that entered them. What may block runs in a thread of the conversation's own, always
 the same: connections of databases, for one, must not be used by another.
 """
@@ -98,7 +98,7 @@ class _Conversation:
         self._is_waiting = False
         """Is everything answered that was asked?"""
         self._has_told = False
-        """Was the error that ended it told as an answer?"""
+        """Whether the error that ended it was told as an answer."""
         self._thread = _Thread()
         self._questions: asyncio.Queue[_Question | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None

@@ -13,7 +13,7 @@ from rejoinder.user_code import FunctionFault, load_function
 
 
 def open_function(target: Target, folders: tuple[str, ...], *_: object) -> PythonProvider:
-    """The provider of a target that names a function. Raises ProviderError where it is not there."""
+    """The provider of a target that names a function. Raises ProviderError if it is not there."""
     name: str = target.settings["call"]
     try:
         function = load_function(name, folders)

@@ -138,7 +138,7 @@ def _is_exempt(host: str, port: int, entry: str) -> bool:
 
 
 def _is_within(host: str, network: str) -> bool:
-    """Is the host an IP address of the network? One that is written without a mask has one address."""
+    """Whether the host is an IP address of the network. One that is written without a mask has one address."""
     from ipaddress import ip_address, ip_network
 
     try:

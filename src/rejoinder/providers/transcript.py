@@ -67,7 +67,7 @@ def open_recordings(
 
 
 def find_recording(written: str, folders: tuple[str, ...]) -> Path | None:
-    """The file or folder that a setting names; None where there is none."""
+    """The file or folder that a setting names; None if there is none."""
     for path in (*(Path(one, written) for one in folders), Path(written)):
         try:
             if path.exists():

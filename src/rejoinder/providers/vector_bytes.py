@@ -28,7 +28,7 @@ def pack_vector(numbers: list[float]) -> bytes:
 
 
 def read_vector(text: str) -> bytes:
-    """The vector in a base64 text. Raises ValidationError where there is none."""
+    """The vector in a base64 text. Raises ValidationError if there is none."""
     try:
         data = a2b_base64(text, strict_mode=True)
     except ValueError as error:
@@ -37,7 +37,7 @@ def read_vector(text: str) -> bytes:
 
 
 def check_vector(data: bytes) -> bytes:
-    """The same bytes, if they are a vector of finite numbers. Raises ValidationError where they are not."""
+    """The same bytes, if they are a vector of finite numbers. Raises ValidationError if they are not."""
     if not data:
         raise ValidationError("the vector is empty")
     if len(data) % _WIDTH:

@@ -114,7 +114,7 @@ def _check(check: CheckResult, signs: Signs) -> Iterator[_Part]:
 
 def write_facts(result: Result, form: Form) -> Iterator[Line]:
     """Why it did not pass, how it went, where the case stands, on which target it was put, and what it took. Tokens
-    leave first where there is no room, then the time."""
+    leave first if there is no room, then the time."""
     for one in against(result) if result.status == "failed" else ():
         where = f"{safe(one.where)}: " if one.where else ""
         yield from paragraph(line((f"why: {where}", "quiet"), (safe(one.what), "reason"), f": {safe(one.why)}"), form)

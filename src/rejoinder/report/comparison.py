@@ -382,7 +382,7 @@ def _p_values(found: RunComparison) -> Iterator[Line]:
 
 
 def _seen(found: RunComparison) -> Iterator[Line]:
-    """What could have been seen, where nothing was."""
+    """What could have been seen, if nothing was."""
     for one in found.each:
         name, eventual, first_try = _behind(one.name), one.eventual, one.first_try
         same = eventual == first_try  # where no follow-up was sent
@@ -584,7 +584,7 @@ def _others(found: RunComparison) -> Iterator[Line]:
 
 
 def _names(names: Iterable[CaseName]) -> str:
-    """Each id once, with its targets where they are several."""
+    """Each id once, with its targets if they are several."""
     shown: dict[str, list[str]] = {}
     targets, more = set[str](), 0
     for (_, case), group in groupby(names, key=lambda name: name[:2]):

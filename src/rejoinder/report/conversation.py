@@ -54,8 +54,8 @@ def signs_for(stream: TextIO, form: Form) -> Signs:
 def write_conversation(
     result: Result, *, label: str = "", signs: Signs = UNICODE, turn: int | None = None, system: str = ""
 ) -> Iterator[str]:
-    """The block of one result. `label` tells trials and targets apart where there are several; with `turn` the other
-    turns are left out. `system`: the system prompt, where it is to be shown."""
+    """The block of one result. `label` tells trials and targets apart if there are several; with `turn` the other
+    turns are left out. `system`: the system prompt, if it is to be shown."""
     written = f" [{result.id}]" if result.id_written else ""
     yield f"Eval {result.number}{label}: {result.title}{written}"
     yield from system_lines(system)

@@ -67,7 +67,7 @@ def step_words(step: int, of: int, name: str | None) -> str:
 
 
 def turn_words(turn: TurnResult, result: Result) -> str:
-    """What a turn is, where it is not just the next one: `step 2 of 5, party`, `user`, `follow-up, because icontains
+    """What a turn is, if it is not just the next one: `step 2 of 5, party`, `user`, `follow-up, because icontains
     failed`. Empty for a conversation without plan and user, whose turns are the question and its follow-ups."""
     if turn.step is None and result.user is None:
         return ""
@@ -290,7 +290,7 @@ def _last_of_steps(turns: tuple[TurnResult, ...]) -> list[TurnResult]:
 
 
 def doubted_turns(result: Result) -> list[TurnResult]:
-    """A turn and the follow-ups that doubt it, in the first step where there are any and it caved; else in the first
+    """A turn and the follow-ups that doubt it, in the first step if there are any and it caved; else in the first
     step with any."""
     groups: dict[int | None, list[TurnResult]] = {}
     for turn in result.turns:
@@ -311,7 +311,7 @@ def _caved(turns: list[TurnResult]) -> TurnResult | None:
 
 
 def doubt_words(result: Result) -> str | None:
-    """`right, then wrong at turn 3: caved`; None where nothing was doubted."""
+    """`right, then wrong at turn 3: caved`; None if nothing was doubted."""
     turns = doubted_turns(result)
     if not turns:
         return None

@@ -26,7 +26,7 @@ _SIGNS: dict[StepStatus, tuple[str, Role]] = {
 
 
 def write_course(result: Result, form: Form) -> Iterator[Line]:
-    """`session:`, `steps:`, `doubt:`, `user:`, `audit:` and `task:`, each where there is something to say."""
+    """`session:`, `steps:`, `doubt:`, `user:`, `audit:` and `task:`, each if there is something to say."""
     for label, text in course_words(result):
         if label == "steps":
             yield from paragraph((Piece("steps: ", "quiet"), *_steps(result, form)), form)
@@ -40,7 +40,7 @@ def write_course(result: Result, form: Form) -> Iterator[Line]:
 
 
 def _steps(result: Result, form: Form) -> Iterator[Piece]:
-    """`✓ ask  ↻ party  ✗ cancel  – not sent: bill`; in words where there are no signs."""
+    """`✓ ask  ↻ party  ✗ cancel  – not sent: bill`; in words if there are no signs."""
     if not form.symbols:
         yield Piece(form.cut(safe(steps_words(result)), form.room))
         return

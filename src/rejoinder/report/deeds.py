@@ -46,7 +46,7 @@ def _planned_at(fault: FaultOutcome) -> str:
 
 
 def not_allowed(turn: TurnResult) -> str | None:
-    """The tools that an agent was not allowed to use; None where there were none."""
+    """The tools that an agent was not allowed to use; None if there were none."""
     denied = (call.name for call in turn.tool_calls if call.status == "denied")
     names = dict.fromkeys(" ".join(name.split())[:_LONGEST_NAME] for name in denied)
     return f"not allowed: {', '.join(names)} (see `permissions` of the target)" if names else None

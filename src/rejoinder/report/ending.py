@@ -294,7 +294,7 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
 
 
 def _facts(run: Run, form: Form) -> Iterator[Line]:
-    """Suite, target, cases, time, tokens, cost and run. Tokens leave first where there is too little room."""
+    """Suite, target, cases, time, tokens, cost and run. Tokens leave first if there is too little room."""
     receipt, summary = run.run, run.summary
     suites = ", ".join(dict.fromkeys(safe(suite.title) for suite in receipt.suites))
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
@@ -375,7 +375,7 @@ _EARLY = {"interrupted": "interrupted", "budget": "budget reached", "killed": "k
 
 
 def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
-    """The verdict in a line: what failed first, and the rate at its right edge where there is an honest one."""
+    """The verdict in a line: what failed first, and the rate at its right edge if there is an honest one."""
     receipt, summary = run.run, run.summary
     early = _EARLY.get(receipt.status)
     if not summary.passed and not summary.failed and summary.errors:
@@ -420,7 +420,7 @@ def _with_rate(left: Line, right: Line, form: Form) -> Iterator[Line]:
 
 
 def _left(run: Run, what: str = "") -> str:
-    """`7 not started`: the conversations that the run did not come to; empty where there are none."""
+    """`7 not started`: the conversations that the run did not come to; empty if there are none."""
     left = run.summary.skipped + max(0, run.summary.unfinished)
     return f"{left:,}{what} not {'finished' if run.run.status in _EARLY else 'started'}" if left else ""
 

@@ -70,7 +70,7 @@ def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
 
 
 def _why(one: Against, form: Form) -> Line:
-    """In a plan, where it is comes first: `step 2 of 5, party: contains "four": not in the reply`."""
+    """In a plan, if it is comes first: `step 2 of 5, party: contains "four": not in the reply`."""
     label = "" if form.symbols else "check: "
     before = (f"{form.cut(safe(one.where), form.room // 2)}: ", "quiet") if one.where else label
     score = "" if one.check is None else _score(one.check)

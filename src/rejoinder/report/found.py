@@ -76,7 +76,7 @@ Row: TypeAlias = dict[str, Cell]
 
 class Found(Struct):
     columns: tuple[str, ...] = ()
-    """Targets, variants, or pairs of both, where there are several to compare."""
+    """Targets, variants, or pairs of both, if there are several to compare."""
     are_variants: bool = False
     """Are the columns variants of one suite, where the first is what the others change?"""
     recovered: Listed[Result] = field(default_factory=lambda: Listed(MOST_RECOVERED))
@@ -99,7 +99,7 @@ class Found(Struct):
 
 
 def groups_of(summary: Summary) -> dict[str, TargetSummary]:
-    """What a run compares: its targets, or else its variants, where there are several."""
+    """What a run compares: its targets, or else its variants, if there are several."""
     for groups in (summary.by_target, summary.by_variant):
         if len(groups) > 1:
             return groups

@@ -37,7 +37,7 @@ _WORDS: dict[RuleVerdict, tuple[str, Role]] = {
 
 
 def word_of(verdict: RuleVerdict) -> str:
-    """The mark of a verdict where there are no signs."""
+    """The mark of a verdict if there are no signs."""
     return _mark(verdict, PLAIN)[0].text
 
 

@@ -180,7 +180,7 @@ def _table(rows: Sequence[_Row], form: Form) -> Iterator[Line]:
 
 
 def _with_word(figures: Line, word: Piece, gap: str, form: Form) -> Iterator[Line]:
-    """What a figure means behind it; below it where there is no room."""
+    """What a figure means behind it; below it if there is no room."""
     whole = (*figures, Piece(gap), word) if word.text else figures
     if form.width is None or width_of_line(whole) <= form.width:
         yield whole
@@ -242,7 +242,7 @@ def _disagreements(findings: Sequence[Finding], form: Form, *, every: bool) -> I
 
 
 def _of_both_kinds(wrong: Sequence[Finding]) -> list[Finding]:
-    """A few of them, in their order: one that the judge passes and one that it fails, where there are both."""
+    """A few of them, in their order: one that the judge passes and one that it fails, if there are both."""
     firsts = {finding.label: finding for finding in reversed(wrong)}
     others = [finding for finding in wrong if finding is not firsts[finding.label]]
     chosen = [*firsts.values(), *others][:SHOWN]

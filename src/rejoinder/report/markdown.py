@@ -114,7 +114,7 @@ class _Room(Struct):
     left: int
 
     def take(self, text: str) -> tuple[str, ...]:
-        """The text, or nothing where it does not fit."""
+        """The text, or nothing if it does not fit."""
         size = len(text.encode())
         if size > self.left:
             return ()

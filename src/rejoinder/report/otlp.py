@@ -33,7 +33,7 @@ _PROVIDERS = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-"""The convention's names, where they are not ours."""
+"""The convention's names, if they are not ours."""
 _LABELS = {"passed": "pass", "failed": "fail"}
 Data = dict[str, Any]
 Value = str | bool | int | float | tuple[str, ...] | None

@@ -51,7 +51,7 @@ def write_grid(found: Found, form: Form) -> Iterator[Line]:
 
 
 def _remark(cells: Row, found: Found) -> str:
-    """`fixed by terse`, where there are two variants."""
+    """`fixed by terse`, if there are two variants."""
     columns = found.columns
     if not found.are_variants or len(columns) != 2 or any(name not in cells for name in columns):
         return ""

@@ -44,7 +44,7 @@ def every_result(run: Run) -> Iterator[Result]:
 
 
 class Prompts(Protocol):
-    """The system prompts of a run, by its results; empty where there is none, or none is known."""
+    """The system prompts of a run, by its results; empty if there is none, or none is known."""
 
     def of(self, result: Result, /) -> str: ...
 
@@ -141,7 +141,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> str:
-        """`4 of 5 passed`, and what was wanted where that is not every trial."""
+        """`4 of 5 passed`, and what was wanted if that is not every trial."""
         wanted = "" if self.first.needed is None else f", {self.first.needed[0]:,} of {self.first.needed[1]:,} needed"
         return f"{self.passed:,} of {self.finished:,} passed{wanted}"
 
@@ -230,7 +230,7 @@ def bounded(seconds: float) -> float:
 
 
 def milliseconds(time: str | None) -> int:
-    """A time of ours in milliseconds since 1970; 0 where it is not known or not a time of our days."""
+    """A time of ours in milliseconds since 1970; 0 if it is not known or not a time of our days."""
     try:
         found = 0 if time is None else round(datetime.fromisoformat(time).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):

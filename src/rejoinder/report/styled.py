@@ -67,7 +67,7 @@ class Form(Struct, frozen=True):
     symbols: bool = False
     """Signs, short ids and short numbers instead of words and whole ones."""
     commands: bool = False
-    """Is it told what to type next?"""
+    """Whether it is told what to type next."""
 
     @property
     def edge(self) -> int | None:
@@ -76,7 +76,7 @@ class Form(Struct, frozen=True):
 
     @property
     def is_narrow(self) -> bool:
-        """Is there so little room that gaps and words are short?"""
+        """Whether there is so little room that gaps and words are short."""
         return self.width is not None and self.width < NARROW
 
     @property
@@ -95,7 +95,7 @@ class Form(Struct, frozen=True):
         return "→" if self.symbols else "->"
 
     def cut(self, text: str, room: int) -> str:
-        """The beginning of a text, with a sign where it is cut. A text in words alone may be a paragraph long."""
+        """The beginning of a text, with a sign if it is cut. A text in words alone may be a paragraph long."""
         return cut(text, room, "…") if self.symbols else cut(text, max(room, PARAGRAPH), "...")
 
 
@@ -117,7 +117,7 @@ _WORDS = {"✗": "FAIL", "✓": "PASS", "?": "CANNOT TELL", "!": "WARN", "↻": 
 
 
 def mark(sign: str, form: Form) -> Line:
-    """The mark of a line and the space after it; a word where there are no signs."""
+    """The mark of a line and the space after it; a word if there are no signs."""
     return (Piece(sign if form.symbols else _WORDS[sign], _MARKS[sign]), Piece(" "))
 
 
@@ -171,7 +171,7 @@ def plain_text(pieces: Line) -> str:
 
 
 def cut(text: str, room: int, dots: str = "…") -> str:
-    """The beginning of a text, with a sign where it is cut."""
+    """The beginning of a text, with a sign if it is cut."""
     if len(text) <= MARKS * room and columns_of(text) <= room:
         return text
     kept, used = 0, 0

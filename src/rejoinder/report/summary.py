@@ -467,7 +467,7 @@ def stale_words(recordings: tuple[str, ...]) -> Iterator[str]:
 
 
 def _groups(what: str, groups: dict[str, TargetSummary]) -> Iterator[str]:
-    """One line for each target, or variant, where there are several to compare."""
+    """One line for each target, or variant, if there are several to compare."""
     if len(groups) < 2:
         return
     rows = [(what, "passed", "rate (95 %)", "first try", "errors", "tokens", "cost", "reply")]

@@ -1,4 +1,4 @@
-"""Tables on a terminal: columns that leave in a named order where there is too little room. No cell is wrapped."""
+"""Tables on a terminal: columns that leave in a named order if there is too little room. No cell is wrapped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rejoinder.report.styled import Form, Line, Piece, cut, fitted, width_of_lin
 
 WIDE_GAP, NARROW_GAP = 3, 2
 LEAST_ROOM = 8
-"""Columns that a cell is left where it has to be cut."""
+"""Columns that a cell is left if it has to be cut."""
 
 
 class Column(Struct, frozen=True, kw_only=True, dict=True):

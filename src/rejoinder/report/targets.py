@@ -18,7 +18,7 @@ class Tried(Struct, frozen=True, kw_only=True):
     model: str
     """`openai/gpt-5-mini`, `python bot:reply`."""
     seconds: float | None = None
-    """How long the answer took; None where there was none."""
+    """How long the answer took; None if there was none."""
     trouble: str = ""
     """Why there was none, in a word or two."""
     problem: str = ""

@@ -19,7 +19,7 @@ _IN_MEMORY = 1024 * 1024
 """Compressed bytes of one file that are in memory at most; a longer one waits in a temporary file."""
 _MOST_FILES = 0xFFFF
 _MOST_BYTES = 0xFFFF_FFFF
-"""What the plain form of an archive can say. Where it is not enough, the field is full and another has the number."""
+"""What the plain form of an archive can say. If it is not enough, the field is full and another has the number."""
 _PLAIN, _LARGE = 20, 45
 """Versions of the format: the one with compression, and the one with large numbers (zip64)."""
 _UTF8, _DEFLATED = 0x800, 8
@@ -70,7 +70,7 @@ class ZipWriter:
                 self._offset += packed_size
 
     def _list(self, path: bytes, entry: bytes) -> bool:
-        """Is it new?"""
+        """Whether it is new."""
         try:
             added = self._directory.execute("INSERT OR IGNORE INTO files VALUES (NULL, ?, ?)", (path, entry))
         except sqlite3.Error as error:

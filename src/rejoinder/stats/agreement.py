@@ -47,7 +47,7 @@ class Confusion(VerdictTable, frozen=True):
 
     @property
     def base_rate(self) -> float | None:
-        """The share that the human passes: agreement means little where it is near 0 or 1."""
+        """The share that the human passes: agreement means little if it is near 0 or 1."""
         return share(self.both_pass + self.human_only, self.n)
 
     @property
@@ -113,7 +113,7 @@ def _kappa_variance(table: Confusion) -> float:
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[Hashable | None]]) -> float | None:
-    """Krippendorff's alpha for nominal values: one row per unit, one value per rater, None where it is missing.
+    """Krippendorff's alpha for nominal values: one row per unit, one value per rater, None if it is missing.
 
     A unit with fewer than two values has nothing to compare and is left out, also of the expected disagreement. None
     where all values are equal: without variation there is no disagreement to expect.

@@ -194,7 +194,7 @@ class _Family:
         return "trials" if tested.is_lost_to_trials else None
 
     def _holds(self, name: Any, others: Iterable[Mapping[Any, _Tested]]) -> bool:
-        """Is the answer the same, whatever else trials count as?"""
+        """Whether the answer is the same, whatever else trials count as."""
         answer = self._tested[name].answer(self._margin)
         return all(name in other and other[name].answer(self._margin) == answer for other in others)
 
@@ -221,7 +221,7 @@ class _Tested:
     def __init__(self, differences: _Differences, p_value: float | None, tests: int, margin: float) -> None:
         self.differences = differences
         self.p_value = p_value
-        """Corrected; None where there are too few cases to be tested."""
+        """Corrected; None if there are too few cases to be tested."""
         self.tests = tests if p_value is not None else 1
         self.equivalence = made_up_interval(differences.values, 1 - LEVEL / self.tests)[0]
         self.verdict: ComparisonVerdict = self._verdict(margin)

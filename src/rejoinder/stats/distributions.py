@@ -17,7 +17,7 @@ def normal_above(z: float) -> float:
 
 
 def normal_quantile(probability: float) -> float | None:
-    """The z below which this share lies; None where it is infinite.
+    """The z below which this share lies; None if it is infinite.
 
     Abramowitz and Stegun 26.2.23 as a start, then Newton's steps on the exact tail, in logarithms because tails are
     small.
@@ -152,7 +152,7 @@ def hypergeometric(passes: int, m: int, n: int) -> tuple[int, list[float]]:
 
 def holm(p_values: Sequence[float], times: Sequence[int] | None = None) -> list[float]:
     """Holm's step-down correction: the p-values that may be held against the level of all tests together. `times`: how
-    many tests have each of them; one, where nothing is said."""
+    many tests have each of them; one, if nothing is said."""
     adjusted = [1.0] * len(p_values)
     least, left = 0.0, len(p_values) if times is None else sum(times)
     for place in sorted(range(len(p_values)), key=p_values.__getitem__):

@@ -76,7 +76,7 @@ def at_most(value: float, most: float) -> RuleVerdict:
 
 
 def no_regression_rule(rule: str, found: Comparison) -> RuleResult:
-    """`no-regression`: fails where B is worse; passes where it is better, or where a drop beyond the margin is excluded
+    """`no-regression`: fails where B is worse; passes if it is better, or where a drop beyond the margin is excluded
     (the lower end of the 90 % interval: a one-sided test at 5 %)."""
     words = comparison_words(found)
     if found.verdict == "worse":

@@ -25,7 +25,7 @@ class Seen(Protocol):
     squares: float
     """Their sum."""
     is_uniform: bool
-    """Is there only one difference, so that they show no spread?"""
+    """Whether there is only one difference, so that they show no spread."""
     score: float | None
     """Where trials are unequal: by how many standard deviations the better run has more passes than are dealt to it."""
 
@@ -53,7 +53,7 @@ def rounded_up(number: float) -> int:
 
 def _chance_to_tell(seen: Seen, cases: int, margin: float, tests: int) -> float:
     """How likely so many cases tell, if their mean is normal around that of these. It is told above one bound, where a
-    difference is called, and below another, where it is within the margin."""
+    difference is called, and below another, if it is within the margin."""
     called, within = _bound_of_difference(seen, cases, tests), _bound_of_none(seen, cases, margin, tests)
     if within >= called:
         return 1.0

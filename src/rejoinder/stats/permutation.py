@@ -60,7 +60,7 @@ def sign_flip(differences: Iterable[int] | Mapping[int, int]) -> SignFlip:
 
 
 def _shorter(values: Sequence[int]) -> list[int]:
-    """The same in parts of a float's grid where they have more digits: their sums and squares fit a float."""
+    """The same in parts of a float's grid if they have more digits: their sums and squares fit a float."""
     return _halved(values, max(0, max(map(abs, values)).bit_length() - GRID.bit_length()))
 
 

@@ -143,7 +143,7 @@ class _Gains:
 
     def linearised(self) -> tuple[float, list[_Move], list[float]]:
         """The centre of the interval, how far each case moves it (gain - centre * failures, by all failures), and the
-        same of the made-up cases where there are any."""
+        same of the made-up cases if there are any."""
         gained = sum(cases for gain, _, cases in self.gains if gain > _NOTHING)
         lost = sum(cases for gain, _, cases in self.gains if gain < -_NOTHING)
         size = 0.0 if min(gained, lost) >= FEW_CASES else self.failures / self.failing

@@ -19,7 +19,7 @@ FLIPS_FROM = 5
 """Repeats from which on a flip rate is printed: with fewer its interval is too narrow."""
 APTITUDE_FROM = 10
 MOST_NAMED = 20
-"""Cases that are named where they have too few trials; the others are counted."""
+"""Cases that are named if they have too few trials; the others are counted."""
 
 
 _CountsOfCases = Iterable[tuple[int, int]] | Mapping[tuple[int, int], int]

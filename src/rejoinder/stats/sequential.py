@@ -103,7 +103,7 @@ def look(found: Differing, done: int, rounds: int = ROUNDS, *, compared: Compari
 
 
 def _is_drop_excluded(found: Differing, bound: float | None, done: int, margin: float) -> bool:
-    """By the interval of this round; one pair may differ where none does."""
+    """By the interval of this round; one pair may differ if none does."""
     pairs = found.cases * done
     return bound is not None and found.lost - found.won + bound * sqrt(max(1, found.spread)) < margin * pairs
 

@@ -1,6 +1,6 @@
 """Figures in words: one way to say each of them, for every report.
 
-Rates have no decimals where they are not worth any: below 30 cases, and where the interval is 10 points wide or more.
+Rates have no decimals if they are not worth any: below 30 cases, and where the interval is 10 points wide or more.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def sample_words(rate: Rate) -> str:
 def selection_words(
     finished: int, planned: int, *, only_failed: bool = False, stopped: bool = False, retried: int = 0
 ) -> str | None:
-    """What a rate is not of, where it is not of the whole suite: `of the 9 that did not pass before`, `stopped at the
+    """What a rate is not of, if it is not of the whole suite: `of the 9 that did not pass before`, `stopped at the
     first failure: no rate`, `3 asked again after an error`, `12 of 24: no rate yet`. None if nothing is to be said."""
     parts = [
         f"of the {planned:,} that did not pass before" if only_failed else "",
@@ -175,7 +175,7 @@ NET_WORDS = {
 
 
 def net_words(found: NetRecovery) -> str:
-    """`+22 points (+5 to +39): listens`; only the word where there is no interval."""
+    """`+22 points (+5 to +39): listens`; only the word if there is no interval."""
     if found.net is None or found.interval is None:
         return net_verdict_words(found)
     return f"{points(found.net)} ({point_range(found.interval)}): {net_verdict_words(found)}"
@@ -202,7 +202,7 @@ def net_difference_words(found: NetRecoveryDifference) -> str:
 def comparison_words(found: Comparison) -> str:
     """`worse: -35 points (-62 to -8), mid-p 0.021`; `cannot tell: -3 points (-14 to +8), mid-p 0.6; about 90 more cases
     like these would`; `no difference beyond 8 points: 0 points (-8 to +8 at 90%), mid-p 1`; `cannot tell: errors
-    decide`. The verdict is the corrected one where there are several comparisons, and it says so."""
+    decide`. The verdict is the corrected one if there are several comparisons, and it says so."""
     if found.difference is None or found.interval is None or found.p_value is None:
         where = "measured in both runs" if found.unmeasured else "in both runs"
         return f"cannot tell: no case is {where}{_behind(unmeasured_words(found))}"
@@ -257,7 +257,7 @@ def more_words(cases: int) -> str:
 
 
 def power_words(found: Comparison) -> str:
-    """What could have been seen, where nothing was: `7 points or more would have been seen; 2 points are not excluded
+    """What could have been seen, if nothing was: `7 points or more would have been seen; 2 points are not excluded
     (-28 to +16 at 90%); about 90 more cases like these would tell`. Empty where a difference was seen."""
     if found.smallest_effect is None or found.verdict in ("better", "worse"):
         return ""

@@ -137,7 +137,7 @@ class CaseStore:
     def __init__(self) -> None:
         self._stream: BinaryIO = BytesIO()
         self._path: Path | None = None
-        """The file, where there is one."""
+        """The file, if there is one."""
         self._encode = msgspec.json.Encoder().encode
         self._first: list[Case] = []
         self._size = 0

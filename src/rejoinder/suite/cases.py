@@ -490,7 +490,7 @@ class CaseTexts:
 
 
 def _names_file(prompt: str) -> bool:
-    """Is it a path rather than a text?"""
+    """Whether it is a path rather than a text."""
     is_word = not re.search(r"\s|\{\{", prompt)
     return is_word and ("/" in prompt or prompt.lower().endswith((".md", ".txt", ".prompt")))
 

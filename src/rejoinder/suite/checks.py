@@ -1,7 +1,7 @@
 """From the `checks` of a file to levels, items and checks of the model. The schema has already spoken: what comes
 in here has the right shape.
 
-A check is read as its fields are declared (`model/checks.py`). Where that is not enough, a function of `_READERS` reads
+A check is read as its fields are declared (`model/checks.py`). If that is not enough, a function of `_READERS` reads
 it. AgentV's evaluators and rubrics are other forms of the same checks.
 """
 
@@ -85,7 +85,7 @@ def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
 
 
 def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
-    """The check of an item; None where it is a follow-up alone."""
+    """The check of an item; None if it is a follow-up alone."""
     for key, value in item.items():
         if key in CHECKS:
             place = f"{at}.{key}"

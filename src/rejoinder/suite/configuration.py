@@ -104,7 +104,7 @@ def _merge(sources: list[Source]) -> tuple[dict[str, Any], dict[str, Source]]:
 
 
 def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
-    """A configuration file and its problems, but those of its targets, which count only where one is used."""
+    """A configuration file and its problems, but those of its targets, which count only if one is used."""
     source, problems = read_source(path, display_path(path, working))
     if source is None or source.document.data is None:
         return None, as_foreign(problems) if is_of_agentv(path) else problems

@@ -73,7 +73,7 @@ class WrittenVariant(Struct, frozen=True, kw_only=True):
     name: str
     at: str
     texts: Mapping[str, Any]
-    """`system_prompt` and `prompt_prefix`, where they are given: texts, or files."""
+    """`system_prompt` and `prompt_prefix`, if they are given: texts, or files."""
     variables: Mapping[str, Any]
     """They win over those of the suite, of cases and of rows."""
 

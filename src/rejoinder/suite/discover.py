@@ -44,7 +44,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
 
 
 def _saved(path: Path) -> Path:
-    """What the user has saved under this name, where there is no such file."""
+    """What the user has saved under this name, if there is no such file."""
     if len(path.parts) != 1 or os.path.lexists(path):
         return path
     return Path(user_values("suites").get(path.name, path))

@@ -351,7 +351,7 @@ def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
 
 
 def _names_anything(item: dict[str, Any]) -> bool:
-    """Has the item a follow-up, or a key that is already reported as unknown?"""
+    """Whether the item has a follow-up, or a key that is already reported as unknown."""
     return "prompt" in item or "checks" in item or bool(_unknown_keys(item, frozenset()))
 
 

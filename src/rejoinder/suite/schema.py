@@ -68,7 +68,7 @@ _FORMS = {
 _SHAPES = {"semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
 _LISTS = {"tool_calls": "; calls are items of a list: `tool_calls: [{name: ...}]`"}
 MOST_LISTED = 10
-"""Keys that are named where one is unknown and like none of them."""
+"""Keys that are named if one is unknown and like none of them."""
 _TARGET_KEYS = ("target", "judge_target", "audit")
 _LIKELY = 0.7
 """How like a word has to be to be proposed: less is another word, and not a slip."""

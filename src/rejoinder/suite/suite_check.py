@@ -20,7 +20,7 @@ from rejoinder.suite.walk import CASE_LISTS
 
 class CheckedSuite(Struct, frozen=True):
     raw: dict[str, Any]
-    """The suite as it is written; empty where there is nothing to work with."""
+    """The suite as it is written; empty if there is nothing to work with."""
     problems: list[Problem]
     data: dict[str, Any] = {}
     """What is left of it without the parts that have errors."""

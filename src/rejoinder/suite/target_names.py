@@ -70,7 +70,7 @@ class TargetFault(Struct, frozen=True):
 
 def route_to_openrouter(name: str, environment: Mapping[str, str], *, asks: bool = True) -> Target | None:
     """The target at OpenRouter for a model that OpenRouter lists and its vendor does not, if OpenRouter's key is set
-    and the vendor's is not. Where nothing is asked, no key has to be there."""
+    and the vendor's is not. If nothing is asked, no key has to be there."""
     target = resolve(name, {})
     if target is None or "model" not in target.settings or target.provider == OPENROUTER:
         return None

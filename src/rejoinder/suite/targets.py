@@ -298,7 +298,7 @@ def left_out_settings(target: Target, environment: Mapping[str, str]) -> dict[st
 
 
 def _is_left_out(provider: str, setting: DocumentPath, text: str, environment: Mapping[str, str]) -> bool:
-    """Is it just a variable that is not set, in a setting that can be missing?"""
+    """Whether it is just a variable that is not set, in a setting that can be missing."""
     variable = sole_variable(text)
     return variable is not None and variable not in environment and not _needs(provider, setting)
 
@@ -394,7 +394,7 @@ def _is_text(value: Any) -> TypeGuard[str]:
 
 
 def is_known_provider(name: str) -> bool:
-    """Is it ours, or does an installed package bring it?"""
+    """Whether it is ours, or does an installed package bring it."""
     return name.lower() in PROVIDER_NAMES or find_entry_point(PROVIDERS_GROUP, name) is not None
 
 

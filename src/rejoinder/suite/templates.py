@@ -101,7 +101,7 @@ class Quotable(Struct, frozen=True):
     """The names of the planned turns so far."""
     extracted: tuple[str, ...] = ()
     replies: int | None = None
-    """How many replies there can be by then; None where that is not known."""
+    """How many replies there can be by then; None if that is not known."""
     checks: tuple[str, ...] = ()
     """What was extracted by then, for the texts of checks."""
     failures: bool = True

@@ -35,7 +35,7 @@ _OTHER_BREAKS: tuple[str, ...] = ("\x85", "\u2028", "\u2029")
 _SELDOM_USED = range(0xE000, 0xE020)
 _PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPE = rf"(?s:{_PAIR}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.)"
-"""In double quotes: a pair, half of one, or any other escape. Rare, so they are compiled where they are met."""
+"""In double quotes: a pair, half of one, or any other escape. Rare, so they are compiled if they are met."""
 HALF_CHARACTER = "found invalid Unicode character escape code"
 """What libyaml says of half a character, and of one that does not exist."""
 LINE_END = "\r\n|[\n\r]"
@@ -95,7 +95,7 @@ class Document:
         return (1, 1) if chosen is None else _start(chosen)
 
     def has(self, path: Sequence[str | int]) -> bool:
-        """Is there something at a path?"""
+        """Whether there is something at a path."""
         node = self.node
         for step in path:
             _, node = _step(node, step) or (None, None)
@@ -308,7 +308,7 @@ def _step(node: Node | None, step: str | int, seen: set[int] | None = None) -> t
 
 
 def _merges(key: ScalarNode) -> bool:
-    """Is it a merge key? In quotes it is a key like any other."""
+    """Whether it is a merge key. In quotes it is a key like any other."""
     return key.value == "<<" and not key.style
 
 

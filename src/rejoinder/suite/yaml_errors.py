@@ -92,7 +92,7 @@ def _non_breaking_space(seen: Situation) -> Cause | None:
 
 
 def spaces_for_non_breaking_ones(line: str) -> str | None:
-    """The line with ordinary indentation; None where nothing is wrong with it."""
+    """The line with ordinary indentation; None if nothing is wrong with it."""
     text = line.lstrip()
     indentation = line[: len(line) - len(text)]
     return indentation.replace("\xa0", " ") + text if "\xa0" in indentation else None

@@ -22,7 +22,7 @@ class Line(Struct, frozen=True):
     head: str
     """The indentation and the dashes."""
     key: str
-    """Empty where there is none."""
+    """Empty if there is none."""
     before: str
     """Everything that stands before the value."""
     value: str
@@ -82,5 +82,5 @@ def takes_text(key: str) -> bool:
 
 
 def refuses_text(key: str) -> bool:
-    """Is this a key of ours whose value is never text, such as `checks`?"""
+    """Whether this is a key of ours whose value is never text, such as `checks`."""
     return is_known(key) and not takes_text(key)

@@ -78,7 +78,7 @@ class McpServer:
         self._process: LineProcess | None = None
         self._broken = asyncio.Event()
         self._why: LineFault | None = None
-        """What broke it, where it has not simply ended."""
+        """What broke it, if it has not simply ended."""
         self._heard = _Heard()
 
     async def list(self) -> tuple[Listed, ...]:
@@ -349,7 +349,7 @@ def _in_a_line(error: BaseException) -> str:
 
 
 def _is_picture(image: Any) -> bool:
-    """An API refuses the whole request where one is broken."""
+    """An API refuses the whole request if one is broken."""
     try:
         return bool(
             len(image.data) <= LARGEST_PICTURE

@@ -42,7 +42,7 @@ class Recorded(Struct, frozen=True):
 
 
 def choose(transcript: Transcript, number: int | None) -> Turn | None:
-    """The turn that went wrong: the one that is named, else the last that has a reply. None where there is none."""
+    """The turn that went wrong: the one that is named, else the last that has a reply. None if there is none."""
     answered = [turn for turn in transcript.turns if turn.has_reply and number in (None, turn.number)]
     return answered[-1] if answered else None
 

@@ -120,7 +120,7 @@ class Draft:
         self._outcomes[id] = _Outcome(result, status, duration_s)
 
     def mark_call(self, id: str, status: ToolStatus) -> None:
-        """How a call ended, where that is told apart from its result."""
+        """How a call ended, if that is told apart from its result."""
         self._statuses[id] = status
 
     def not_understood(self, type: str, value: Any) -> None:

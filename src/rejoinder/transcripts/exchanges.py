@@ -37,7 +37,7 @@ class Exchange(Struct, frozen=True):
 
 def read_exchanges(document: Document) -> tuple[list[Exchange], list[Any]]:
     """The lists of messages in a file, and the values that are part of none. A line, or an item of a list, is a list of
-    messages where it has `messages`, and one message where it has a `role`."""
+    messages if it has `messages`, and one message if it has a `role`."""
     values = document.values
     if not document.lines and isinstance(values[0], list):
         values = values[0]

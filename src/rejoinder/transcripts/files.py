@@ -117,7 +117,7 @@ def parse(data: bytes, name: str) -> Document:
 
 
 def _has_lines(data: bytes) -> bool:
-    """Is the first line that is not blank a value of its own, and is there another one?"""
+    """Whether the first line that is not blank is a value of its own, and another one follows."""
     first, _, rest = data.lstrip().partition(b"\n")
     return bool(rest.strip()) and first.rstrip()[-1:] in (b"}", b"]") and _try(first[:LONGEST_LINE]) is not None
 

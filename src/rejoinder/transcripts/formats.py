@@ -72,7 +72,7 @@ def read_transcripts(
     note: Callable[[str], None] = lambda _: None,
 ) -> list[Transcript]:
     """All conversations of files and folders, in order, each with an id of its own. `shown`: what messages call the
-    paths, where that is another name; `note`: is told which files of folders are passed over, because they hold no
+    paths, if that is another name; `note`: is told which files of folders are passed over, because they hold no
     conversation that can be read. Raises UsageError."""
     check_format(format)
     names = shown or [str(path) for path in paths]
@@ -99,7 +99,7 @@ def _read_path(path: Path, name: str, format: str | None, note: Callable[[str], 
 
 
 def check_format(format: str | None) -> None:
-    """Raises UsageError where there is no such format."""
+    """Raises UsageError if there is no such format."""
     if format is not None and format not in FORMATS:
         known = f"Formats are {list_words(list(FORMATS))}."
         raise UsageError(f"there is no format `{format}` of transcripts{did_you_mean(format, FORMATS)}", known)

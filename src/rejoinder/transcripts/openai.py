@@ -28,7 +28,7 @@ def looks_like(document: Document) -> bool:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Are there blocks, or keys, that only Anthropic's messages have?"""
+    """Whether there are blocks, or keys, that only Anthropic's messages have."""
     if at(exchange.request, "system") is not None or text_at(exchange.response, "type") == "message":
         return True
     messages = exchange.messages[:50]

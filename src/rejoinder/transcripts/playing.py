@@ -26,7 +26,7 @@ class Wanted(Struct, frozen=True):
 
     case_id: str
     conversation_id: str = ""
-    """The case's own name for it, where it has one."""
+    """The case's own name for it, if it has one."""
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ _KEYS: dict[str, Callable[[Transcript], str]] = {
 
 
 def _value(transcript: Transcript, key: str) -> str:
-    """What a key of a conversation holds; nothing where it has none."""
+    """What a key of a conversation holds; nothing if it has none."""
     return _KEYS[key](transcript) if key in _KEYS else transcript.keys.get(key, "")
 
 

@@ -39,7 +39,7 @@ class Span(Struct, frozen=True, kw_only=True):
     events: tuple[dict[str, Any], ...] = ()
     """The attributes of its events, each with the event's name as `event.name`, and its body as `body`."""
     failed: str = ""
-    """What its status says, where that is an error."""
+    """What its status says, if that is an error."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -184,7 +184,7 @@ class _Known:
             self._say(said)
 
     def _new(self, heard: tuple[Said, ...]) -> Iterable[Said]:
-        """What comes after the last message that is known, where that is among them."""
+        """What comes after the last message that is known, if that is among them."""
         places = [place for place, said in enumerate(heard) if _sign(said.message) == self._last]
         return heard[places[-1] + 1 :] if places else heard
 

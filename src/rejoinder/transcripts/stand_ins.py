@@ -38,7 +38,7 @@ _STAND_INS: dict[str, tuple[str, ...]] = {
 }
 """What is put in the place of a kind: the first of these that no text which is to be replaced stands in."""
 _WHOLE_WORDS = frozenset({"name", "user"})
-"""Kinds that are replaced where they are words of their own: `Ann` is in `Annual`, too."""
+"""Kinds that are replaced if they are words of their own: `Ann` is in `Annual`, too."""
 
 
 class Replaced(Struct, frozen=True):
@@ -190,7 +190,7 @@ class _Tree:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Is it no part of a longer word? A line end that JSON has written as a letter is none."""
+    """Whether it is no part of a longer word. A line end that JSON has written as a letter is none."""
     before = start == 0 or not text[start - 1].isalnum() or text[max(0, start - 2) : start] in _ESCAPES
     return before and (end == len(text) or not text[end].isalnum())
 

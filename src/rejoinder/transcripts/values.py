@@ -127,7 +127,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
 
 def own_id(id: str, taken: dict[str, int]) -> str:
-    """The id, with a number where it is taken. `taken`: all ids so far, each with the last number that it got."""
+    """The id, with a number if it is taken. `taken`: all ids so far, each with the last number that it got."""
     own, number = id, taken.get(id, 1)
     while own in taken:
         number += 1

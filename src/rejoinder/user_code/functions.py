@@ -1,4 +1,4 @@
-"""Users' functions, called in this process: loaded, called in a thread where they may block, and kept from ending the
+"""Users' functions, called in this process: loaded, called in a thread if they may block, and kept from ending the
 run. The module is looked for in the suite's folder and in the project's root."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
 
 
 def _is_ours(file: str) -> bool:
-    """Is it a file of ours, or of the machinery of imports?"""
+    """Whether it is a file of ours, or of the machinery of imports."""
     return file.startswith((_OURS, f"{_STANDARD}importlib{os.sep}", "<frozen importlib"))
 
 
@@ -224,7 +224,7 @@ def _why_not_imported(name: str, folders: tuple[str, ...], error: BaseException)
 
 
 def _said(error: BaseException, folders: tuple[str, ...]) -> str:
-    """What an import says; of a module that is missing, where it was looked for and what may be meant."""
+    """What an import says; of a module that is missing, if it was looked for and what may be meant."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"  # its place is said behind it
     if not isinstance(error, ModuleNotFoundError) or not error.name:

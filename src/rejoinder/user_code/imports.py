@@ -72,7 +72,7 @@ def _own(module: object) -> dict[str, Any]:
 
 
 def _home_in(folders: tuple[str, ...], name: str) -> str | None:
-    """The folder that a module of that name is imported from; a mere folder of modules where there is no other."""
+    """The folder that a module of that name is imported from; a mere folder of modules if there is no other."""
     for folder in folders:
         if any(file.is_file() for file in module_files(folder, name)):
             return folder

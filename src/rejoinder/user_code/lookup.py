@@ -23,7 +23,7 @@ _OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
 
 
 def find_function(call: str, folders: tuple[str, ...]) -> str | None:
-    """Why `module:function` cannot be called, as far as files tell; None where it may be there."""
+    """Why `module:function` cannot be called, as far as files tell; None if it may be there."""
     name, _, function = call.partition(":")
     spec = _spec_of(name, folders)
     if spec is None:
@@ -43,7 +43,7 @@ def find_module(call: str, folders: tuple[str, ...]) -> str | None:
 
 
 def _is_own(origin: str | None, folders: tuple[str, ...]) -> TypeGuard[str]:
-    """Is it a Python file of the project?"""
+    """Whether it is a Python file of the project."""
     return origin is not None and origin.endswith(".py") and any(Path(origin).is_relative_to(one) for one in folders)
 
 
@@ -125,7 +125,7 @@ def script_words(script: tuple[str, ...]) -> list[str]:
 
 
 def is_source(path: Path) -> bool:
-    """Is it a program or the source of one? Other files may be large, or written by the script itself."""
+    """Whether it is a program or the source of one. Other files may be large, or written by the script itself."""
     try:
         return path.is_file() and (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK))
     except (OSError, ValueError):
@@ -147,7 +147,7 @@ def _words(words: tuple[str, ...]) -> list[str]:
 
 
 def _names_script(word: str) -> bool:
-    """Is it the path of a program of the project's? One of the system's has no folder before it."""
+    """Whether it is the path of a program of the project's. One of the system's has no folder before it."""
     is_path = word.startswith(("./", "../")) or Path(word).suffix.lower() in _SOURCES
     return is_path and not re.search(r"\s|=|^-", word) and "://" not in word
 

@@ -88,7 +88,7 @@ class Ended(Struct, frozen=True):
     """Negative: the number of the signal that killed it."""
     stdout: str
     stderr: str
-    """Only its end, where there was much."""
+    """Only its end, if there was much."""
     is_utf8: bool = True
     """False if bytes of its standard output had to be replaced."""
 

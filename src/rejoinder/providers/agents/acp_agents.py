@@ -24,9 +24,9 @@ class Manner(Struct, frozen=True, kw_only=True):
     error: str = ""
     """How a reply begins that is an error."""
     warnings: tuple[str, ...] = ()
-    """How what it says begins where it is a warning of its own, not its model's words."""
+    """How what it says begins if it is a warning of its own, not its model's words."""
     logins: Mapping[str, str] = {}
-    """The method of authentication that goes with a variable, in a home where none was chosen."""
+    """The method of authentication that goes with a variable, in a home if none was chosen."""
     full_mode: str = ""
     """The mode without which it does not even ask for what is allowed."""
     variables: Mapping[str, str] = {}
@@ -71,9 +71,9 @@ class Accounts:
     def __init__(self, *, is_new: bool) -> None:
         """`is_new`: the session began here; the costs of one that goes on hold what was before."""
         self._tokens = NO_USAGE
-        """As last told, where that is a sum."""
+        """As last told, if that is a sum."""
         self._cost: float | None = 0.0 if is_new else None
-        """As told when the turn began; None where that is not known."""
+        """As told when the turn began; None if that is not known."""
         self._told_cost: float | None = None
 
     def begin(self) -> None:

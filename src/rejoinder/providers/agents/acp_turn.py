@@ -63,7 +63,7 @@ class Turn:
         return tuple(call.told(id) for id, call in self._calls.items())
 
     def take(self, update: Mapping[str, Any]) -> None:
-        """Raises LineFault where it is too much."""
+        """Raises LineFault if it is too much."""
         kind = update.get("sessionUpdate")
         if kind == "agent_message_chunk":
             self._say(_block_text(update.get("content")), update.get("messageId"))
@@ -169,7 +169,7 @@ def _option(params: Mapping[str, Any], kinds: tuple[str, ...]) -> str | None:
 
 
 def _result(update: Mapping[str, Any]) -> str | None:
-    """The output as it is where it is a text, otherwise what is shown of it; None where the update has neither."""
+    """The output as it is if it is a text, otherwise what is shown of it; None where the update has neither."""
     output = update.get("rawOutput")
     if isinstance(output, str):
         return output

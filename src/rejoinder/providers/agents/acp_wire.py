@@ -38,7 +38,7 @@ class Listener(Protocol):
         ...
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Answer a request; None where there is no such method."""
+        """Answer a request; None if there is no such method."""
         ...
 
 

@@ -65,7 +65,7 @@ class ClaudeDriver:
         self._process: LineProcess | None = None
         self._session = seat.continues
         self._spent = None if seat.continues else 0.0
-        """What the session has cost so far; None where that is not known."""
+        """What the session has cost so far; None if that is not known."""
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
         process = self._process

@@ -58,7 +58,7 @@ class CodexDriver(OncePerTurn):
             *added_words(settings),
         )
         self._used: Usage | None = None if seat.continues else NO_USAGE
-        """What the session has used so far; None where that is not known."""
+        """What the session has used so far; None if that is not known."""
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
         if self._used is None and self._session:

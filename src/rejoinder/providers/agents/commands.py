@@ -29,7 +29,7 @@ def added_words(settings: Settings) -> tuple[str, ...]:
 
 
 def flag(word: str, value: object) -> tuple[str, ...]:
-    """An option with its value; none where there is no value."""
+    """An option with its value; none if there is no value."""
     return () if value is None else (word, str(value))
 
 
@@ -60,7 +60,7 @@ def start(words: tuple[str, ...], seat: Seat, called: str, variables: Mapping[st
 
 
 def install_hint(program: str) -> str | None:
-    """What to do where an agent is not there; None where it is not known."""
+    """What to do where an agent is not there; None if it is not known."""
     install = next((kind.install for kind in AGENTS.values() if kind.command[:1] == (program,)), "")
     return f"install it by `{install}`, or write where it is as `executable`" if install else None
 

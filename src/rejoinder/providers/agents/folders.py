@@ -65,7 +65,7 @@ def _folders_in(folder: Path, passed_over: frozenset[str] = frozenset()) -> Iter
 
 
 def read_plain(path: Path, most: int) -> bytes | None:
-    """The bytes of a plain file; None where it is none, too large, or not to be read."""
+    """The bytes of a plain file; None if it is none, too large, or not to be read."""
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(handle, "rb") as file:
@@ -84,7 +84,7 @@ def digest_of(path: Path) -> str:
 
 
 def lines_of(path: Path) -> list[str] | None:
-    """The lines of a text; None where it is none. A link is the path that it leads to."""
+    """The lines of a text; None if it is none. A link is the path that it leads to."""
     with suppress(OSError):
         if path.is_symlink():
             return [f"-> {path.readlink()}\n"]

@@ -53,7 +53,7 @@ class _Conversation(Struct, frozen=True, eq=False):
     driver: Driver
     environment: Mapping[str, str]
     continued: bool
-    """Was it begun by a run that was killed?"""
+    """Whether it was begun by a run that was killed."""
 
 
 class AgentProvider:

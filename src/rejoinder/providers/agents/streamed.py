@@ -36,7 +36,7 @@ class WholeTurn(Turn, Protocol):
 
     @property
     def session(self) -> str:
-        """The agent's name for the conversation; empty where it has not said it."""
+        """The agent's name for the conversation; empty if it has not said it."""
         ...
 
     def failure(self, process: LineProcess) -> ProviderError | None:

@@ -63,7 +63,7 @@ def _root() -> Path:
 
 
 def root() -> Path:
-    """The folder of all scratch folders of this user. Raises ProviderError where it is another user's."""
+    """The folder of all scratch folders of this user. Raises ProviderError if it is another user's."""
     folder = _root()
     folder.mkdir(mode=0o700, exist_ok=True)
     if not _is_own(folder):
@@ -72,7 +72,7 @@ def root() -> Path:
 
 
 def _is_own(folder: Path) -> bool:
-    """Is it a folder, and no link to one, that belongs to this user?"""
+    """Whether it is a folder, and no link to one, that belongs to this user."""
     with suppress(OSError):
         found = folder.lstat()
         return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
@@ -197,7 +197,7 @@ class Scratch:
         return dict(sorted(changes.items()))
 
     def diff(self) -> str:
-        """What the agent has changed, as a unified diff; empty where that is nothing."""
+        """What the agent has changed, as a unified diff; empty if that is nothing."""
         parts: list[str] = []
         left = LONGEST_DIFF
         changes = {name: how for name, how in self.changed().items() if _is_listed(name)}
@@ -234,7 +234,7 @@ class Scratch:
             drop(draft)
 
     def session_after(self, turn: int) -> str | None:
-        """The session that can go on after this turn; None where there is none."""
+        """The session that can go on after this turn; None if there is none."""
         with suppress(OSError, msgspec.MsgspecError):
             state = msgspec.json.decode((self._aside / "state.json").read_bytes(), type=_State)
             return state.session if state.turn == turn else None
@@ -285,7 +285,7 @@ class Scratch:
 
 
 def _is_listed(name: str) -> bool:
-    """Is it part of a diff?"""
+    """Whether it is part of a diff."""
     return _UNLISTED.isdisjoint(name.split("/"))
 
 

@@ -100,7 +100,7 @@ def _figures(found: RunComparison) -> Markup:
 
 
 def _power(found: RunComparison) -> Iterator[str]:
-    """What could have been seen, where nothing was."""
+    """What could have been seen, if nothing was."""
     from rejoinder.stats.words import power_words, unmeasured_words
 
     for name, eventual, first_try, _ in ((_behind(one.name), *one[1:]) for one in found.each):
@@ -153,7 +153,7 @@ def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
 
 
 def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
-    """Nothing where it is not known of both."""
+    """Nothing if it is not known of both."""
     if found.a is None or found.b is None or not (found.a or found.b):
         return []
     from rejoinder.report.summary import dollars_alike

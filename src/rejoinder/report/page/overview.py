@@ -76,7 +76,7 @@ def run_overview(run: Run, grid: Grid, prefix: str = "#", notes: Iterable[str] =
 
 
 def shown_rate(run: Run) -> Rate | None:
-    """The pass rate, where there is an honest one."""
+    """The pass rate, if there is an honest one."""
     summary = run.summary
     stopped = run.run.reported.fail_fast and summary.skipped > 0
     rates = summary.rates

@@ -38,7 +38,7 @@ class PairRow(Row, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     before: Before | None = None
     """None where A has none."""
     differs: int = 0
-    """The first turn that differs; 0 where none does, or where there is only one."""
+    """The first turn that differs; 0 if none does, or where there is only one."""
 
 
 class PairColumns(Columns, frozen=True):
@@ -107,7 +107,7 @@ def _change(a: tuple[Result, Row] | None, b: tuple[Result, Row] | None) -> tuple
 
 
 def differs_from(a: Result, b: Result) -> int:
-    """The first turn in which two conversations differ, in words or verdict; 0 where they are the same."""
+    """The first turn in which two conversations differ, in words or verdict; 0 if they are the same."""
     one, other = (
         [(hash(turn.prompt), hash(turn.response), int(turn.passed)) for turn in result.turns] for result in (a, b)
     )

@@ -100,7 +100,7 @@ class Turn(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     prompt: str
     outcome: State
     response: str | None = None
-    """None where there was no reply."""
+    """None if there was no reply."""
     label: str = ""
     failed: int = 0
     """Checks that did not pass."""
@@ -187,7 +187,7 @@ def to_bytes(value: object) -> bytes:
 
 
 def conversation_of(result: Result, row: Row, system: str = "") -> Conversation:
-    """`system`: the system prompt that was sent, where it is known."""
+    """`system`: the system prompt that was sent, if it is known."""
     return Conversation(
         row=row,
         file=result.file,
@@ -360,7 +360,7 @@ def _asked_by(turn: TurnResult, turns: Iterable[TurnResult]) -> AskedBy | None:
 
 
 def check_at(checks: Sequence[CheckResult], path: Sequence[int]) -> CheckResult | None:
-    """The check at an index path; None where there is none."""
+    """The check at an index path; None if there is none."""
     found: CheckResult | None = None
     for place in path:
         if place >= len(checks):

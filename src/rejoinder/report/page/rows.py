@@ -189,7 +189,7 @@ class Columns(Struct, frozen=True):
     why: list[str]
     aside: list[str | None]
     body: list[int]
-    """The place of the conversation in the blocks; -1 where it is left out."""
+    """The place of the conversation in the blocks; -1 if it is left out."""
 
 
 class Index:

@@ -2,7 +2,7 @@
 
 Of a script, comments go, spaces, line breaks where no statement can end, and the `;` before a `}`; nothing within a
 text or a pattern is touched. A line that ends inside of a text, or that cannot be read by itself, is refused. Names get
-shorter where they are declared at the left edge of a file and cannot be taken for anything else: see `short_names`.
+shorter if they are declared at the left edge of a file and cannot be taken for anything else: see `short_names`.
 """
 
 from __future__ import annotations
