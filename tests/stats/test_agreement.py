@@ -10,21 +10,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rejoinder import stats
-from rejoinder.stats import (
+from rejoinder.stats.agreement import (
     Confusion,
-    clustered_rate,
-    exact_binomial,
     kappa,
     kappa_interval,
     krippendorff_alpha,
     position_bias,
-    rogan_gladen,
-    rogan_gladen_interval,
     self_consistency,
-    t_quantile,
-    wilson,
 )
+from rejoinder.stats.clustered import clustered_rate
+from rejoinder.stats.corrected import rogan_gladen, rogan_gladen_interval
+from rejoinder.stats.distributions import exact_binomial, t_quantile
+from rejoinder.stats.intervals import wilson
 from tests.kit import bounded
 
 Z = NormalDist().inv_cdf(0.975)
@@ -61,12 +58,6 @@ def turned(table: Confusion) -> Confusion:
 def exchanged(table: Confusion) -> Confusion:
     """Judge and human exchanged."""
     return Confusion(table.both_pass, table.human_only, table.judge_only, table.both_fail)
-
-
-def test_what_the_room_offers_is_there() -> None:
-    assert callable(stats.wilson) and callable(stats.clustered_counts)
-    with pytest.raises(AttributeError, match="no attribute 'kapa'"):
-        stats.kapa  # noqa: B018
 
 
 # Confusion

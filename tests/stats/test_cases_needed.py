@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rejoinder.stats import Trials, compare_runs
+from rejoinder.stats.comparison import Trials, compare_runs
 from rejoinder.stats.needed import rounded_up
 from tests.stats.simulated import Draw
 

@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.model.figures import Comparison
-from rejoinder.stats import (
+from rejoinder.stats.comparison import (
     Trials,
-    compare_cases,
+    changes_of,
     compare_groups,
     compare_runs,
-    comparison_words,
     made_up_interval,
     paired_interval,
-    point_range,
-    sign_flip,
 )
-from rejoinder.stats.words import rate_range
+from rejoinder.stats.permutation import sign_flip
+from rejoinder.words.figures import comparison_words
+from rejoinder.words.numbers import point_range, rate_range
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 
@@ -320,14 +319,14 @@ def test_spoilt_conversations_that_decide_are_said_to() -> None:
     assert found.unmeasured is not None and found.unmeasured[0] is None
     assert found.unmeasured[1] is not None and found.unmeasured[1].bounds == (0.8, 1.0)
     words = comparison_words(found)
-    assert words.startswith("cannot tell: what simulated users spoilt decides; 0 points (")
-    assert words.endswith("; B 80 to 100% if the 10 spoilt failed or passed")
+    assert words.startswith("cannot tell: invalid conversations decide; 0 points (")
+    assert words.endswith("; B 80 to 100% if the 10 invalid conversations failed or passed")
 
 
 def test_spoilt_conversations_that_change_nothing_leave_the_verdict_and_are_named() -> None:
     found = compare_runs(spoilt(60, in_b=1, lost=20))
     assert (found.verdict, found.undecided) == ("worse", None)
-    assert comparison_words(found).endswith("; B 65 to 67% if the 1 spoilt failed or passed")
+    assert comparison_words(found).endswith("; B 65 to 67% if the 1 invalid conversation failed or passed")
     assert compare_runs(spoilt(50, in_b=0)).unmeasured is None
 
 
@@ -335,7 +334,7 @@ def test_where_everything_is_spoilt_nothing_can_be_told() -> None:
     found = compare_runs(spoilt(6, in_b=6))
     assert (found.verdict, found.cases) == ("cannot-tell", 0)
     assert comparison_words(found) == (
-        "cannot tell: no case is measured in both runs; B 0 to 100% if the 6 spoilt failed or passed"
+        "cannot tell: no case is measured in both runs; B 0 to 100% if the 6 invalid conversations failed or passed"
     )
 
 
@@ -359,12 +358,14 @@ def test_single_cases_are_claimed_from_six_repeats_on() -> None:
     from scipy import stats as scipy
 
     pairs = [(Trials(5, 5), Trials(0, 5)), (Trials(10, 10), Trials(0, 10)), (Trials(10, 10), Trials(10, 10))]
-    few, many = compare_cases(pairs)
-    assert (few.place, few.verdict, few.p_value) == (0, "flipped", None)
-    assert (many.place, many.verdict) == (1, "worse")
+    changes = changes_of(pairs)
+    assert list(changes) == pairs[:2]
+    few, many = changes.values()
+    assert (few.verdict, few.p_value) == ("flipped", None)
+    assert many.verdict == "worse"
     assert many.p_value == pytest.approx(2 * scipy.fisher_exact([[0, 10], [10, 0]], "less").pvalue)
-    back = compare_cases([(b, a) for a, b in pairs])
-    assert [one.verdict for one in back] == ["flipped", "better"]
+    back = changes_of([(b, a) for a, b in pairs])
+    assert [one.verdict for one in back.values()] == ["flipped", "better"]
 
 
 def test_equal_cases_raise_no_alarm() -> None:
@@ -372,7 +373,7 @@ def test_equal_cases_raise_no_alarm() -> None:
     for _ in range(200):
         rates = draw.rates(20, 0.8, 0.5)
         pairs = [(Trials(draw.passes(one, 10), 10), Trials(draw.passes(one, 10), 10)) for one in rates]
-        alarms += any(one.verdict in ("better", "worse") for one in compare_cases(pairs))
+        alarms += any(one.verdict in ("better", "worse") for one in changes_of(pairs).values())
     assert alarms <= 6
 
 
@@ -449,7 +450,7 @@ def test_comparisons_in_words() -> None:
         "no difference beyond 4.7 points: 0 points (-4.7 to +4.7 at 90%), mid-p 1"
     )
     assert comparison_words(compare_runs(once(0, 2, 20))) == (
-        "cannot tell: -10 points (-28 to +10), mid-p 0.25; about 48 more cases like these would"
+        "cannot tell: -10 points (-28 to +10), mid-p 0.25; needs about 48 more cases like these"
     )
     assert comparison_words(compare_runs([])) == "cannot tell: no case is in both runs"
 

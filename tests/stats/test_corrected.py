@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rejoinder.stats import corrected_rate, corrected_words, rate_of, rogan_gladen_interval
+from rejoinder.stats.corrected import corrected_rate, rogan_gladen_interval
+from rejoinder.stats.rates import rate_of
+from rejoinder.words.figures import corrected_words
 from tests.stats.simulated import Draw
 
 

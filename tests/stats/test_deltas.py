@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import delta_words, number_words, paired_delta
+from rejoinder.model.figures import Delta
+from rejoinder.stats.deltas import delta_of, settled
+from rejoinder.words.figures import delta_words
+from rejoinder.words.numbers import number_words
 from tests.kit import bounded
 
 values = st.floats(0, 1000)
+
+
+class Paired(list[tuple[float, float]]):
+    """A value of each case in both runs, in memory."""
+
+    def differences(self) -> list[float]:
+        return sorted(after - before for before, after in self)
+
+    def changes(self) -> list[float]:
+        return sorted(after / before - 1 for before, after in self)
+
+
+def paired_delta(pairs: Iterable[tuple[float, float]]) -> Delta:
+    return delta_of(Paired((before, settled(before, after)) for before, after in pairs))
 
 
 def test_a_delta_is_the_median_of_pairs() -> None:

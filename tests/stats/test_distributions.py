@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import exact_binomial, fisher_one_sided, holm, normal_above, normal_quantile, t_quantile
+from rejoinder.stats.distributions import (
+    exact_binomial,
+    fisher_one_sided,
+    holm,
+    normal_above,
+    normal_quantile,
+    t_quantile,
+)
 from tests.kit import bounded
 
 

@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import (
-    Doubted,
-    number_of_flips,
-    stationary_accuracy,
-    transitions,
-    transitions_words,
-    turn_of_flip,
-    wilson,
-)
+from rejoinder.stats.doubt import Doubted, number_of_flips, stationary_accuracy, transitions, turn_of_flip
+from rejoinder.stats.intervals import wilson
+from rejoinder.words.figures import transitions_words
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from rejoinder.stats import (
-    Differing,
-    RuleResult,
-    Trials,
+from rejoinder.model.figures import RuleResult
+from rejoinder.stats.comparison import Trials, compare_runs
+from rejoinder.stats.gates import (
     at_most,
     cases_for_lower,
-    compare_runs,
     gate,
-    look,
     look_rule,
     lower_rule,
     no_regression_rule,
-    pass_hat_k,
     pass_rule,
-    rate_of,
     rate_rule,
-    wilson,
 )
+from rejoinder.stats.intervals import wilson
+from rejoinder.stats.rates import rate_of
+from rejoinder.stats.repeats import pass_hat_k
+from rejoinder.stats.sequential import Differing, look
 from tests.stats.simulated import Draw
 
 NINE_OF_TEN = rate_of([(1, 1)] * 9 + [(0, 1)])

@@ -10,33 +10,16 @@ from statistics import fmean
 import pytest
 
 import rejoinder
-from rejoinder.stats import (
-    Confusion,
-    Doubted,
-    Trials,
-    bounds_of,
-    compare_runs,
-    exact_binomial,
-    fisher_one_sided,
-    holm,
-    judge_noise,
-    kappa,
-    kappa_interval,
-    mean_of,
-    median_interval,
-    number_of_flips,
-    pass_at_k,
-    pass_hat_k,
-    rate_of,
-    rogan_gladen,
-    sample_size,
-    sign_flip,
-    spent_by,
-    spread_of,
-    transitions,
-    turn_of_flip,
-    wilson,
-)
+from rejoinder.stats.agreement import Confusion, kappa, kappa_interval
+from rejoinder.stats.comparison import Trials, compare_runs
+from rejoinder.stats.corrected import rogan_gladen
+from rejoinder.stats.distributions import exact_binomial, fisher_one_sided, holm
+from rejoinder.stats.doubt import Doubted, number_of_flips, transitions, turn_of_flip
+from rejoinder.stats.intervals import median_interval, wilson
+from rejoinder.stats.permutation import sign_flip
+from rejoinder.stats.rates import mean_of_cases, rate_of, sample_size, spread_of
+from rejoinder.stats.repeats import judge_noise, pass_at_k, pass_hat_k
+from rejoinder.stats.sequential import bounds_of, spent_by
 from tests.kit import Project, Raw, case
 
 Z_99 = 2.5758293035489004
@@ -115,7 +98,7 @@ MAIZE = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 
 def test_paired_differences_and_their_mean() -> None:
     """Student's (1908) hours of sleep gained and Darwin's maize (Fisher 1935), as R's paired t.test prints them."""
-    sleep, maize = mean_of([one] for one in SLEEP), mean_of([one / 8] for one in MAIZE)
+    sleep, maize = mean_of_cases(SLEEP, len(SLEEP)), mean_of_cases([one / 8 for one in MAIZE], len(MAIZE))
     assert agrees((sleep.mean, *(sleep.interval or ())), "1.58", "0.7001142", "2.4598858")
     assert agrees((maize.mean, *(maize.interval or ())), "2.616667", "0.003899165", "5.229434169")
 
@@ -302,7 +285,7 @@ MEDIAN_RANKS = {6: 1, 7: 1, 8: 1, 9: 2, 10: 2, 11: 2, 12: 3, 13: 3, 14: 3, 15: 4
 
 
 def test_intervals_of_a_median() -> None:
-    """The ranks of the table of order statistics that hold a median with at least 95 %, and the example of Bonett's R
+    """The ranks of the table of order statistics that hold a median with at least 95%, and the example of Bonett's R
     package statpsych."""
     for size, rank in MEDIAN_RANKS.items():
         assert median_interval(range(1, size + 1)) == (rank, size + 1 - rank), size

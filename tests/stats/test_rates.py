@@ -6,13 +6,17 @@ import subprocess
 import sys
 from math import sqrt
 from statistics import stdev
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import mean_of, median_interval, rate_of, sample_size, spread_of, wilson
-from rejoinder.stats.words import p_words, percent, point_range, points, rate_words, sample_words, selection_words
+from rejoinder.model.figures import NoRate, NoRateReason
+from rejoinder.stats.intervals import median_interval, wilson
+from rejoinder.stats.rates import mean_of_cases, rate_of, sample_size, spread_of
+from rejoinder.words.figures import no_rate_words, rate_words, sample_words, selection_words
+from rejoinder.words.numbers import p_words, percent, point_range, points
 from tests.kit import bounded
 from tests.stats.simulated import Counts, Draw
 
@@ -197,17 +201,17 @@ def test_the_interval_covers_in_every_cell(cases: int, trials: int, likeness: fl
 # Scores
 
 
-def test_scores_are_reduced_to_cases_first() -> None:
-    found = mean_of([[1.0, 1.0, 1.0, 0.0], [0.25], []])
+def test_a_mean_of_scores_is_the_mean_over_cases() -> None:
+    found = mean_of_cases([0.75, 0.25], 5)
     assert (found.mean, found.cases, found.n) == (0.5, 2, 5)
     assert found.stdev == pytest.approx(stdev([0.75, 0.25]))
     assert found.standard_error == pytest.approx(0.25)
 
 
 def test_the_interval_of_scores_stays_inside_their_scale_and_needs_five_cases() -> None:
-    assert mean_of([[0.0], [1.0]]).interval is None
-    assert mean_of([[0.9], [1.0], [1.0], [0.8]]).method is None
-    found = mean_of([[1.0], [1.0], [1.0], [1.0], [0.1]])
+    assert mean_of_cases([0.0, 1.0], 2).interval is None
+    assert mean_of_cases([0.9, 1.0, 1.0, 0.8], 4).method is None
+    found = mean_of_cases([1.0, 1.0, 1.0, 1.0, 0.1], 5)
     assert found.interval is not None
     assert (found.interval[1], found.method) == (1.0, "t over cases")
     assert found.interval[0] > 0
@@ -218,16 +222,16 @@ def test_the_interval_of_a_mean_is_scipys() -> None:
     from scipy import stats as scipy
 
     values = [0.1, 0.4, 0.35, 0.8, 0.9, 0.5]
-    found = mean_of([value] for value in values)
+    found = mean_of_cases(values, len(values))
     wanted = scipy.ttest_1samp(values, 0).confidence_interval()
     assert found.interval == pytest.approx((wanted.low, wanted.high))
 
 
 def test_the_spread_of_one_case_is_not_known() -> None:
-    found = mean_of([[0.5, 0.7]])
+    found = mean_of_cases([0.6], 2)
     assert (found.mean, found.stdev, found.standard_error) == (0.6, None, None)
-    assert mean_of([]).mean is None
-    equal = mean_of([[0.7]] * 9)
+    assert mean_of_cases([], 0).mean is None
+    equal = mean_of_cases([0.7] * 9, 9)
     assert (equal.stdev, equal.method) == (0.0, "wilson")
     assert equal.interval == pytest.approx(wilson(6.3, 9)), "equal scores show no spread, and are not certain"
 
@@ -262,7 +266,7 @@ def test_the_ranks_of_many_values_are_near_the_exact_ones() -> None:
         ([(1, 1)] * 21 + [(0, 1)] * 9, 0, "70% (52 to 83)", "21 of 30 passed"),
         ([(1, 1)] * 1868 + [(0, 1)] * 132, 0, "93.4% (92.2 to 94.4)", "1,868 of 2,000 passed"),
         ([(5, 5)] * 19 + [(4, 5)], 0, "99% (87 to 99.9)", "99 of 100 passed, 20 cases clustered"),
-        ([(3, 5)], 0, "60% (23 to 88)", "3 of 5 passed, of 1 case alone"),
+        ([(3, 5)], 0, "60% (23 to 88)", "3 of 5 passed, of only 1 case"),
         ([(1, 1)] * 6 + [(0, 1)] * 4, 2, "60% (31 to 83)", "6 of 10 passed; 75% of the 8 without an error"),
         ([(0, 1)] * 2, 2, "0% (0 to 66)", "0 of 2 passed; all ended in an error"),
         ([(200, 200)] * 4 + [(199, 200)], 0, "99.9% (56 to 100)", "999 of 1,000 passed, 5 cases clustered"),
@@ -283,17 +287,39 @@ def test_numbers_in_words() -> None:
 
 
 def test_a_selection_says_so() -> None:
-    assert selection_words(24, 24) is None
-    assert selection_words(9, 9, only_failed=True) == "of the 9 that did not pass before"
-    assert selection_words(5, 24, stopped=True) == "stopped at the first failure: no rate"
-    assert selection_words(12, 24, retried=3) == "12 of 24: no rate yet; 3 asked again after an error"
+    assert selection_words(24) == ""
+    assert selection_words(9, only_failed=True) == "of the 9 that did not pass before"
+    both = selection_words(9, only_failed=True, retried=3)
+    assert both == "of the 9 that did not pass before; 3 asked again after an error"
 
 
-def test_the_room_is_light_to_import() -> None:
+@pytest.mark.parametrize("because", get_args(NoRateReason))
+def test_every_reason_for_no_rate_has_words(because: NoRateReason) -> None:
+    assert "rate" in no_rate_words(NoRate(because, 5, 3))
+
+
+def test_what_has_not_ended_has_no_rate_yet() -> None:
+    found = NoRate("interrupted", 12, 0)
+    assert (no_rate_words(found), no_rate_words(found, 24)) == ("no rate yet", "12 of 24: no rate yet")
+    assert no_rate_words(NoRate("errors", 1200, 1100), 2000) == "no rate: 1,100 of 1,200 had an error"
+
+
+@pytest.mark.parametrize(
+    ("passed", "errors", "because"),
+    [(0, 0, "nothing"), (0, 4, "untested"), (1, 3, "errors"), (2, 2, None), (4, 0, None)],
+)
+def test_more_errors_than_half_hide_a_rate(passed: int, errors: int, because: str | None) -> None:
+    rate = rate_of([(1, 1)] * passed + [(0, 1)] * errors, errors)
+    found = rate.if_tested
+    assert (found.because if isinstance(found, NoRate) else None) == because
+    assert found is rate or because is not None
+
+
+def test_the_package_is_light_to_import() -> None:
     """What only some figures need is imported with them."""
     code = (
         "import sys, rejoinder.stats; before = set(sys.modules)\n"
-        "from rejoinder.stats import wilson, rate_of; rate_of([(3, 5), (1, 2)])\n"
+        "from rejoinder.stats.rates import rate_of; rate_of([(3, 5), (1, 2)])\n"
         "heavy = {'statistics', 'random', 'fractions', 'numpy', 'scipy', 'rejoinder.stats.comparison'}\n"
         "print(sorted(heavy & set(sys.modules)), sorted(name for name in before if name.startswith('rejoinder.')))"
     )

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.model.figures import NetRecovery
-from rejoinder.stats import Tries, compare_net_recovery, net_difference_words, net_recovery, net_words
+from rejoinder.stats.recovery import Tries, compare_net_recovery, net_recovery
+from rejoinder.words.figures import net_difference_words, net_words
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 

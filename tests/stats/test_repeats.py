@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import (
-    aptitude,
-    case_repeats,
-    flip_rate,
-    judge_noise,
-    noise_words,
-    pass_at_k,
-    pass_hat_k,
-    rate_of,
-    repeats_words,
-    wilson,
-)
+from rejoinder.stats.intervals import wilson
+from rejoinder.stats.rates import rate_of
+from rejoinder.stats.repeats import aptitude, case_repeats, flip_rate, judge_noise, pass_at_k, pass_hat_k
+from rejoinder.words.figures import noise_words, repeats_words
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 

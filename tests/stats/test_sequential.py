@@ -9,7 +9,9 @@ from math import sqrt
 import pytest
 
 from rejoinder.model.figures import Comparison, Look
-from rejoinder.stats import Differing, Trials, bounds_of, compare_runs, count_pairs, look, look_words, spent_by
+from rejoinder.stats.comparison import Trials, compare_runs
+from rejoinder.stats.sequential import Differing, bounds_of, count_pairs, look, spent_by
+from rejoinder.words.figures import look_words
 from tests.stats.simulated import Draw
 
 TEN = (None, 4.229, 3.396, 2.906, 2.579, 2.342, 2.160, 2.015, 1.895, 1.795)

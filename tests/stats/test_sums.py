@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import Trials, compare_runs, flip_rate, holm, pass_at_k, pass_hat_k, percentile
-from rejoinder.stats.intervals import PIECE, percentile_of
+from rejoinder.stats.comparison import Trials, compare_runs
+from rejoinder.stats.distributions import holm
+from rejoinder.stats.intervals import PIECE, percentile, percentile_of
+from rejoinder.stats.repeats import flip_rate, pass_at_k, pass_hat_k
 from rejoinder.stats.sums import ExactSum, sum_of
 from tests.kit import bounded
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.stats import Trials, compare_runs, comparison_words, deal_out, paired_interval, sign_flip
+from rejoinder.stats.comparison import Trials, compare_runs, paired_interval
+from rejoinder.stats.permutation import deal_out, sign_flip
+from rejoinder.words.figures import comparison_words
 from tests.kit import bounded
 from tests.stats.simulated import Draw
 
@@ -70,7 +72,7 @@ SAME_MODEL = [
 
 @pytest.mark.parametrize("cell", SAME_MODEL[:4] + SAME_MODEL[6:7])
 def test_one_model_with_unequal_repeats_raises_few_alarms(cell: Cell) -> None:
-    assert max(called(71, 200, cell).values()) <= 0.05
+    assert sum(called(71, 200, cell).values()) <= 0.05
 
 
 def test_the_rule_before_raised_many() -> None:
@@ -94,7 +96,8 @@ def test_a_drop_is_found_as_often_as_before(cell: Cell) -> None:
 def test_one_model_raises_few_alarms_in_every_cell(
     cases: int, repeats: tuple[int, int], rate: float, likeness: float
 ) -> None:
-    assert max(called(73, 600, Cell(cases, *repeats, rate, likeness)).values()) <= 0.05
+    """Loose, by three standard errors: `test_unequal_grid.py` has more suites."""
+    assert sum(called(73, 600, Cell(cases, *repeats, rate, likeness)).values()) <= 0.075
 
 
 @pytest.mark.long
@@ -104,11 +107,28 @@ def test_one_model_raises_few_alarms_in_every_cell(
         *((cell, 0.03) for cell in WITH_A_DROP),
         (Cell(50, 3, 5, 0.8, 0.5, 0.15), 0.03),
         (Cell(100, 1, 3, 0.8, 0.5, 0.15), 0.03),
-        (Cell(100, 1, 3, 0.8, 0.5, 0.1), 0.08),  # the price of the third test is highest for small drops in many cases
+        (Cell(100, 1, 3, 0.8, 0.5, 0.1), 0.04),  # 3.2 points in 20,000 suites
     ],
 )
 def test_a_drop_is_found_nearly_as_often_as_before_in_many_runs(cell: Cell, less: float) -> None:
     assert called(74, 1000, cell)["worse"] >= called_before(74, 1000, cell)["worse"] - less
+
+
+def test_dealing_out_alone_takes_changes_of_cases_for_a_change_of_the_model() -> None:
+    """Half of the cases get better, half get worse, by chance; so the sign-flip test is asked, too."""
+    draw, dealt, given = Draw(76), 0, 0
+    for _ in range(400):
+        rates = [0.2 + 0.6 * one for one in draw.rates(30, 0.95, 0.5)]
+        changes = [0.2 if draw.passes(0.5, 1) else -0.2 for _ in rates]
+        pairs = [
+            (Trials(draw.passes(rate, 3), 3), Trials(draw.passes(rate + change, 10), 10))
+            for rate, change in zip(rates, changes, strict=True)
+        ]
+        deal = deal_out(Counter(((a.passed, 3), (b.passed, 10)) for a, b in pairs))
+        dealt += min(2 * deal.below + deal.equal, deal.p_value) < 0.05
+        given += compare_runs(pairs).verdict in ("better", "worse")
+    assert dealt / 400 > 0.09
+    assert given / 400 <= 0.06
 
 
 # The test itself
@@ -169,7 +189,7 @@ def test_a_difference_that_unequal_trials_can_make_is_not_called() -> None:
     found = compare_runs(pairs)
     assert found.interval is not None and found.interval[1] < 0
     assert (found.verdict, found.undecided) == ("cannot-tell", "trials")
-    assert found.p_value is not None and found.p_value > 0.3
+    assert found.p_value is not None and found.p_value > 0.2
     assert comparison_words(found).startswith(
         "cannot tell: the runs have unequal trials, which can make such a difference; -4 points"
     )

@@ -7,8 +7,8 @@ caller's to name. Swapped runs give the mirrored answer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import lcm, sqrt
+from collections.abc import Callable, Iterable, Mapping
+from math import ceil, lcm, sqrt
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
@@ -28,10 +28,10 @@ from rejoinder.model.figures import (
 from rejoinder.stats.distributions import fisher_one_sided, holm, t_quantile
 from rejoinder.stats.intervals import around
 from rejoinder.stats.needed import FEW_DIFFERING, LEVEL, cases_needed
-from rejoinder.stats.permutation import GRID, Counts, deal_out, sign_flip
+from rejoinder.stats.permutation import GRID, Counts, Deal, deal_out, sign_flip
 from rejoinder.stats.rates import rate_of
 from rejoinder.stats.sums import sum_of
-from rejoinder.stats.words import beyond_of
+from rejoinder.words.numbers import tenths
 
 LARGEST_SCALE = 1 << 64
 LEAST_OF_GROUP = 20
@@ -60,12 +60,12 @@ def compare_runs(pairs: Pairs, margin: float = MARGIN) -> Comparison:
     """B against A: difference, interval, p-value and verdict, by the differences d_i = mean(B_i) - mean(A_i) of cases.
 
     A difference is called where the sign-flip test (`sign_flip`) and the t interval (`paired_interval`) both say so, at
-    5 % and two-sided; where a case has more trials in one run than in the other, dealing them out (`deal_out`) has to
-    say so, too, and the larger p-value counts. Else there is no difference beyond `margin` where the 90 % interval lies
-    within it (two one-sided tests, Schuirmann 1987). Trials that ended in an error count as failed; if the verdict
-    would be another one with them left out, or with all errors of one run as passes, errors decide and it cannot be
-    told. Likewise conversations that a simulated user spoilt, which are left out: if all had failed, all had passed, or
-    those of one run had failed and those of the other had passed.
+    5 % and two-sided; where a case has more trials in one run than in the other, trials are dealt out as well
+    (`deal_out`), which can raise the p-value (`_with_unequal_trials`). Else there is no difference beyond `margin`
+    where the 90 % interval lies within it (two one-sided tests, Schuirmann 1987). Trials that ended in an error count
+    as failed; if the verdict would be another one with them left out, or with all errors of one run as passes, errors
+    decide and it cannot be told. Likewise conversations that a simulated user spoilt, which are left out: if all had
+    failed, all had passed, or those of one run had failed and those of the other had passed.
     """
     return compare_all({"": pairs}, margin)[""]
 
@@ -180,7 +180,7 @@ class _Family:
             differing=d.differing,
             standard_error=d.standard_error,
             equivalence=tested.equivalence,
-            beyond=beyond_of(tested.equivalence, self._margin) if verdict == "no-difference" else None,
+            beyond=_beyond(tested.equivalence, self._margin) if verdict == "no-difference" else None,
             means=(_mean(one for one, _ in counts.elements()), _mean(other for _, other in counts.elements())),
         )
 
@@ -247,6 +247,12 @@ class _Tested:
         return self.verdict == "cannot-tell" and d.direction is not None and d.flips.p_value < LEVEL <= d.test.p_value
 
 
+def _beyond(equivalence: Interval, margin: float) -> float:
+    """The smallest margin, in points, that an interval of equivalence excludes; rounded up, and at most the margin that
+    was asked for."""
+    return min(ceil(tenths(max(map(abs, equivalence)))) / 10, round(100 * margin, 9))
+
+
 def _mean(counts: Iterable[Counts]) -> float:
     known = Counter(counts)
     return sum_of((passed / trials, cases) for (passed, trials), cases in known.items()) / known.total()
@@ -273,8 +279,7 @@ class _Differences:
         if self.mean != 0 and any(before[1] != after[1] for before, after in counts):
             deal = deal_out(counts if self.mean > 0 else {(after, before): n for (before, after), n in counts.items()})
             self.score = deal.score
-            method = f"{self.flips.method} and {deal.method}"
-            self.test = SignFlip(max(deal.p_value, self.flips.p_value), max(deal.exact, self.flips.exact), method)
+            self.test = _with_unequal_trials(self.flips, deal)
         self.interval, self.standard_error, self.method = paired_interval(self.values)
 
     @property
@@ -288,6 +293,19 @@ class _Differences:
         """(t_.975 + t_.80) SE: what a test at 5 % sees with 80 % power."""
         level, power = t_quantile(0.975, self.n - 1), t_quantile(0.8, self.n - 1)
         return None if level is None or power is None else (level + power) * self.standard_error
+
+
+def _with_unequal_trials(flips: SignFlip, deal: Deal) -> SignFlip:
+    """The mean of both p-values, and at least the sign-flip test's.
+
+    Differences of unequal trials are skewed. The sign-flip test then calls too many on one side and too few on the
+    other; the sum of both is near its level until the skew is large. So each side has its own test: half of its p-value
+    is the dealt tail on the side of the difference, half is the tail of the sign-flip test, for the other side. Asking
+    that both be below the level (the larger p-value) would lose drops that each of them finds. The exact p-value
+    claims more, so it is the larger one.
+    """
+    p_value = max(flips.p_value, (flips.p_value + deal.p_value) / 2)
+    return SignFlip(p_value, max(flips.exact, deal.exact), f"{flips.method} and {deal.method}")
 
 
 def _common_scale(counts: Iterable[tuple[Counts, Counts]]) -> int:
@@ -352,15 +370,10 @@ def group_of(name: str, found: Comparison, least: int = LEAST_OF_GROUP) -> Group
     return GroupComparison(name, found, p_value, found.verdict, found.comparisons)
 
 
-def compare_cases(pairs: Sequence[Pair]) -> tuple[CaseChange, ...]:
-    """The cases whose rate differs. From six repeats on in both runs, Fisher's one-sided test in the direction of the
-    change, corrected by Holm over all such cases; below, flips are listed and nothing is claimed."""
-    changes = changes_of(pairs)
-    return tuple(replace(changes[pair], place=place) for place, pair in enumerate(pairs) if pair in changes)
-
-
 def changes_of(pairs: Pairs) -> dict[Pair, CaseChange]:
-    """What `compare_cases` says of each case that has such a pair; pairs of equal rates are left out."""
+    """The changes of the cases whose rate differs, by their pair of trials. From six repeats on in both runs, Fisher's
+    one-sided test in the direction of the change, corrected by Holm over all such cases; below, flips are listed and
+    nothing is claimed."""
     known = Counter(pairs)
     able = {pair: cases for pair, cases in known.items() if min(pair[0].trials, pair[1].trials) >= LEAST_REPEATS}
     counted, cases = [(_counts(a), _counts(b)) for a, b in able], list(able.values())

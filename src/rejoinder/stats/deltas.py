@@ -32,33 +32,12 @@ def settled(before: float, after: float) -> float:
     return before if isclose(before, after, rel_tol=SAME) else after
 
 
-class _Listed:
-    """Values in memory."""
-
-    def __init__(self, pairs: Sequence[tuple[float, float]]) -> None:
-        self._pairs = [(before, settled(before, after)) for before, after in pairs]
-
-    def __iter__(self) -> Iterator[tuple[float, float]]:
-        return iter(self._pairs)
-
-    def differences(self) -> Sequence[float]:
-        return sorted(after - before for before, after in self._pairs)
-
-    def changes(self) -> Sequence[float]:
-        return sorted(after / before - 1 for before, after in self._pairs)
-
-
-def paired_delta(pairs: Sequence[tuple[float, float]]) -> Delta:
+def delta_of(values: Values) -> Delta:
     """B against A, from a value of each case in both runs (the mean over its trials).
 
     The median of the differences, with the interval of the sign test (order statistics, Conover 1999): it needs no
     shape of the values and no resampling, and one slow reply does not move it. The means are told and not tested.
     """
-    return delta_of(_Listed(pairs))
-
-
-def delta_of(values: Values) -> Delta:
-    """`paired_delta` of values that need not be in memory."""
     differences = values.differences()
     n = len(differences)
     if not n:

@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from rejoinder.model.figures import Comparison, GateResult, Look, PassK, Rate, RuleResult, RuleVerdict
+from rejoinder.model.figures import Comparison, GateResult, Look, NoRate, PassK, Rate, RuleResult, RuleVerdict
 from rejoinder.stats.distributions import normal_quantile
 from rejoinder.stats.intervals import Z_95
 from rejoinder.stats.needed import POWER, rounded_up
-from rejoinder.stats.words import (
-    comparison_words,
-    level_words,
-    look_words,
-    percent,
-    point_range,
-    points,
-    rate_range,
-    rate_words,
-    sample_words,
-)
+from rejoinder.words.figures import comparison_words, level_words, look_words, no_rate_words, rate_words, sample_words
+from rejoinder.words.numbers import percent, point_range, points, rate_range
 
 
 def gate(rules: Sequence[RuleResult]) -> GateResult:
@@ -31,17 +22,20 @@ def gate(rules: Sequence[RuleResult]) -> GateResult:
 
 def rate_rule(rule: str, rate: Rate, least: float) -> RuleResult:
     """`rate>=90%`: the rate itself, whatever chance had to do with it."""
-    if rate.rate is None:
-        return RuleResult(rule, "cannot-tell", "no rate")
-    return RuleResult(rule, _at_least(rate.rate, least), f"{rate_words(rate)}, {sample_words(rate)}")
+    found = rate.if_tested
+    if isinstance(found, NoRate):
+        return RuleResult(rule, "cannot-tell", no_rate_words(found))
+    return RuleResult(rule, _at_least(found.rate or 0.0, least), f"{rate_words(rate)}, {sample_words(rate)}")
 
 
 def lower_rule(rule: str, rate: Rate, least: float) -> RuleResult:
     """`lower>=85%`: the lower end of the 95 % interval, so that a pass is shown and not by chance. A failure says
     whether it is the rate or the number of cases that is too small."""
-    if rate.rate is None or rate.interval is None:
-        return RuleResult(rule, "cannot-tell", "no rate")
-    verdict, numbers = _at_least(rate.interval[0], least), f"{rate_words(rate)}, {sample_words(rate)}"
+    found = rate.if_tested
+    if isinstance(found, NoRate):
+        return RuleResult(rule, "cannot-tell", no_rate_words(found))
+    low, _ = found.interval or (0.0, 1.0)
+    verdict, numbers = _at_least(low, least), f"{rate_words(rate)}, {sample_words(rate)}"
     needed = cases_for_lower(rate, least)
     if verdict == "fail" and needed is not None:
         numbers += f"; about {needed:,} cases with this rate would show it"

@@ -14,6 +14,8 @@ FEW_DIFFERING = 5
 """Fewer cases that differ cannot show how much cases differ."""
 MOST_CASES = 100_000
 """More are not worth naming."""
+HALVINGS = 20
+"""Of a range that a bound is looked for in."""
 
 
 class Seen(Protocol):
@@ -68,15 +70,26 @@ def _chance_to_tell(seen: Seen, cases: int, margin: float, tests: int) -> float:
 
 
 def _bound_of_difference(seen: Seen, cases: int, tests: int) -> float:
-    """The smallest mean that is called: by the interval, the sign-flip test and, where trials are unequal, by dealing
-    them out."""
+    """The smallest mean that is called: by the interval and by the test."""
     share = cases / seen.n
     made_up = 0 if share * seen.differing >= FEW_DIFFERING and not seen.is_uniform else 2
     interval = _half_width(seen, cases, made_up, 0.975) * (cases + made_up) / cases
-    bounds = [interval, _bound_of_flips(seen, cases, tests)]
-    if seen.score is not None:
-        bounds.append(abs(seen.mean) * _z(tests) / (seen.score * sqrt(share)) if seen.score > 0 else inf)
-    return max(bounds)
+    flips = _bound_of_flips(seen, cases, tests)
+    return max(interval, flips if seen.score is None else _bound_of_both(seen, seen.score, cases, tests, flips))
+
+
+def _bound_of_both(seen: Seen, score: float, cases: int, tests: int, flips: float) -> float:
+    """With unequal trials, the smallest mean at which the p-values of the sign-flip test and of dealing trials out
+    have a mean below the level, and the former is below it."""
+    if score <= 0 or flips == inf:
+        return inf
+    dealt, flipped = abs(seen.mean) / score * sqrt(seen.n / cases), sqrt(seen.squares / seen.n / cases)
+    few, many = flips, max(flips, _z(tests) * dealt)
+    for _ in range(HALVINGS):
+        middle = (few + many) / 2
+        is_called = normal_above(middle / dealt) + normal_above(middle / flipped) < LEVEL / tests
+        few, many = (few, middle) if is_called else (middle, many)
+    return many
 
 
 def _bound_of_flips(seen: Seen, cases: int, tests: int) -> float:

@@ -88,20 +88,14 @@ LEAST_SCORED = 5
 """Cases with a score from which on their mean has an interval."""
 
 
-def mean_of(values: Iterable[Sequence[float]]) -> Mean:
-    """The mean over cases of scores, given as the values of each case; repeats are reduced to the case's mean first.
-
-    The interval is Student's t over the means of cases, inside the scale where all scores lie between 0 and 1. Cases
-    without any spread cannot show it: there it is Wilson's, since no score between 0 and 1 spreads more than a pass or
-    a failure with the same mean. Below `LEAST_SCORED` cases there is none.
-    """
-    rows = [row for row in values if row]
-    return mean_of_cases([fsum(row) / len(row) for row in rows], sum(map(len, rows)))
-
-
 def mean_of_cases(means: Sequence[float], count: int, *, scores: bool = True) -> Mean:
-    """The same from the mean of each case. `count`: of so many values. Only of `scores` is it known that they lie
-    between 0 and 1; others without any spread have no interval."""
+    """The mean over cases, from the mean of each. `count`: the number of values behind them.
+
+    The interval is Student's t over the means of cases, inside the scale if all scores are between 0 and 1. Cases
+    without any spread cannot show it: there it is Wilson's, since no score between 0 and 1 spreads more than a pass or
+    a failure with the same mean. Below `LEAST_SCORED` cases there is none. Only `scores` are known to be between 0
+    and 1; other values without any spread have no interval.
+    """
     n = len(means)
     if not n:
         return Mean(None, 0, 0, None, None, None, None)
