@@ -9,6 +9,6 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 
 
 def seconds_of(text: str) -> float | None:
-    """The seconds that a text stands for; None if it is no time with a unit."""
+    """The seconds that a text stands for; None if it is not a time with a unit."""
     found = re.fullmatch(PATTERN, text)
     return None if found is None else float(found[1]) * _SECONDS[found[2]]
