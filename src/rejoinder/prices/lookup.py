@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from rejoinder.model.providers import PROVIDERS
 
 if TYPE_CHECKING:
-    from rejoinder.price_table.entries import PricedModel
-    from rejoinder.price_table.snapshot import PriceTable
+    from rejoinder.prices.entries import PricedModel
+    from rejoinder.prices.snapshot import PriceTable
 
 TABLES = {name: info.price_table for name, info in PROVIDERS.items() if info.price_table}
-"""Our names of providers, and what the table calls each."""
+"""The table's name for each of our providers."""
 
 _FIRST_PARTY = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai")
 """Vendors whose own models are proposed for a bare model name, the best known first."""
@@ -25,26 +25,26 @@ _loading = Lock()
 
 
 def load_table() -> PriceTable:
-    """Raises ImportError where the package is needed and is not there."""
+    """Load the table. Raises ImportError if the package is needed and missing."""
     with _loading:  # a thread may have begun, which is worth waiting for
         return _load_table()
 
 
 @lru_cache(maxsize=1)
 def _load_table() -> PriceTable:
-    from rejoinder.price_table.snapshot import PriceTable
+    from rejoinder.prices.snapshot import PriceTable
 
     return PriceTable()
 
 
 def table_version() -> str:
-    from rejoinder.price_table.package import installed_edition
+    from rejoinder.prices.package import installed_edition
 
     return installed_edition().version
 
 
 def find_model(vendor: str, name: str, *, fallbacks: bool = True) -> PricedModel | None:
-    """The model that a vendor of the table means by a name, or that one of those has whose models it sells, too."""
+    """The model of this name in a vendor's list, or in the list of a vendor whose models it also sells."""
     name = name.lower()
     dashed = _DATE.sub(_dash, name)
     for form in (name,) if dashed == name else (name, dashed):
@@ -58,7 +58,7 @@ def find_model(vendor: str, name: str, *, fallbacks: bool = True) -> PricedModel
 
 
 def _dash(written: re.Match[str]) -> str:
-    """A date that OpenRouter writes without dashes, with them."""
+    """A date with dashes, which OpenRouter leaves out."""
     try:
         return f"-{date(*map(int, written.groups())).isoformat()}"
     except ValueError:
@@ -67,8 +67,9 @@ def _dash(written: re.Match[str]) -> str:
 
 @lru_cache(maxsize=256)
 def is_openrouter_id(provider: str, model: str, *, is_known: bool) -> bool:
-    """Does OpenRouter list `provider/model`, and the provider itself no such model? `is_known`: is it a provider of
-    ours? Only an id with a dot or a colon can be OpenRouter's spelling of a model of a known provider."""
+    """Whether OpenRouter lists `provider/model`, and the provider itself does not list the model. `is_known`: the
+    provider is known to us. Only an id with a dot or a colon can be OpenRouter's spelling of a model of a known
+    provider."""
     if is_known and not (provider in TABLES and {".", ":"} & set(model)):
         return False
     if is_known and _lists(provider, model):
@@ -78,7 +79,8 @@ def is_openrouter_id(provider: str, model: str, *, is_known: bool) -> bool:
 
 
 def _lists(provider: str, model: str) -> bool:
-    """Does a vendor's own list have the model in this spelling? Anthropic writes dashes where OpenRouter has dots."""
+    """Whether a vendor's own list has the model in this spelling. Anthropic writes dashes in place of OpenRouter's
+    dots."""
     listed = find_model(TABLES[provider], model, fallbacks=False)
     return listed is not None and not ("." in model and listed.id.startswith(model.replace(".", "-")))
 

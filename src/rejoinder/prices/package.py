@@ -1,6 +1,6 @@
-"""The price table as the installed package genai-prices has it.
+"""The price table of the installed package genai-prices.
 
-Importing its data takes longer than all else that a run imports, so that is done to make a snapshot alone.
+Importing its data takes longer than everything else that a run imports, so it is imported only to make a snapshot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rejoinder.price_table.entries import Clause, Period, PricedModel, Rate, Rates, Tier, Tiers, Vendor
+from rejoinder.prices.entries import Clause, Period, PricedModel, Rate, Rates, Tier, Tiers, Vendor
 
 if TYPE_CHECKING:
     from genai_prices import types
@@ -28,11 +28,11 @@ _RATES = {
     "cache_write_mtok": "cache_write",
     "output_reasoning_mtok": "reasoning",
 }
-"""Its names of the prices that we reckon with, and ours."""
+"""The package's price names that we use, and ours."""
 
 
 class Edition(Struct, frozen=True):
-    """Which table is installed. The size tells a table apart that was changed without another version."""
+    """The installed table's version. The size identifies a table that changed without a new version."""
 
     version: str
     size: int
@@ -40,7 +40,7 @@ class Edition(Struct, frozen=True):
 
 @cache
 def installed_edition() -> Edition:
-    """Without importing the package. Raises ImportError if there is none."""
+    """The installed version, found without importing the package. Raises ImportError if it is missing."""
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("genai-prices is not installed")
@@ -53,7 +53,7 @@ def installed_edition() -> Edition:
 
 
 def _version(folder: Path) -> str:
-    """From the name of the folder that an installer puts beside a package: `importlib.metadata`, which reads it there,
+    """The version from the folder that an installer puts beside a package: `importlib.metadata`, which reads it too,
     takes 13 ms to import."""
     found = [path.stem.partition("-")[2] for path in folder.parent.glob(f"{_PACKAGE}-*.dist-info")]
     if len(found) == 1:
@@ -64,7 +64,7 @@ def _version(folder: Path) -> str:
 
 
 def read_package() -> dict[str, Vendor]:
-    """The package's own data, and not its current snapshot, which other code could have fetched from the network."""
+    """The package's own data, not its current snapshot, which other code could have fetched from the network."""
     # By name, because a type checker would spend half a minute on the literal of 30,000 lines.
     providers: Iterable[types.Provider] = import_module(f"{_PACKAGE}.data").providers
     known = {provider.id: provider for provider in providers}
@@ -78,7 +78,7 @@ def _vendor(provider: types.Provider, known: Mapping[str, types.Provider]) -> Ve
 
 
 def _model(model: types.ModelInfo) -> PricedModel | None:
-    """A model in our words. What a later version of the package may say otherwise has no price."""
+    """A model in our form. Values that a later package version writes differently have no price."""
     try:
         match = _clause(model.match)
     except TypeError:

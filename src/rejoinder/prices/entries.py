@@ -1,7 +1,6 @@
-"""Vendors and models of the price table, as far as rejoinder needs them: names, rates and when they hold.
+"""Vendors and models of the price table, in the form that rejoinder needs: names, rates and periods.
 
-These values are what a snapshot holds. When their fields change, or how `package` fills them, `snapshot.FORMAT`
-changes.
+These values make up a snapshot. If their fields change, or the way `package` fills them, `snapshot.FORMAT` changes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _REQUESTS = "requests_kcount"
 
 
 class Clause(Struct, frozen=True, array_like=True):
-    """Which names mean a model. Texts and names are in lower case."""
+    """A condition on names of a model. Texts and names are in lower case."""
 
     kind: Literal["equals", "starts_with", "ends_with", "contains", "regex", "or", "and"]
     text: str = ""
@@ -51,7 +50,7 @@ def _finds(pattern: str, name: str) -> bool:
 
 
 class Tier(Struct, frozen=True, array_like=True):
-    """What all tokens of a request cost when its input has more than this many."""
+    """The rate of all tokens of a request whose input exceeds this number."""
 
     above: int
     rate: Dollars
@@ -70,7 +69,7 @@ Rate: TypeAlias = Dollars | Tiers
 
 
 class Rates(Struct, frozen=True, omit_defaults=True):
-    """Dollars for a million tokens of each kind; None: no price of its own."""
+    """Dollars per million tokens of each kind; None: no separate price."""
 
     input: Rate | None = None
     output: Rate | None = None
@@ -78,10 +77,10 @@ class Rates(Struct, frozen=True, omit_defaults=True):
     cache_write: Rate | None = None
     reasoning: Rate | None = None
     others: tuple[str, ...] = ()
-    """What else has a price, by its name in the table: sounds, pictures, searches."""
+    """Other priced items, by their names in the table: sounds, pictures, searches."""
 
     def cost(self, usage: Usage) -> Cost | None:
-        """None where something that was used has no price: it is not free."""
+        """The cost; None if a used item has no price: it is not free."""
         if self.input is None or (usage.output_tokens and self.output is None):
             return None
         # Counts may contradict each other; such a server is believed as in `Price.cost`.
@@ -103,7 +102,7 @@ class Rates(Struct, frozen=True, omit_defaults=True):
 
     @property
     def vary(self) -> bool:
-        """Does a token's price depend on more than whether it is sent, received or cached?"""
+        """Whether a token's price depends on more than being sent, received or cached."""
         rates = (self.input, self.output, self.cached, self.cache_write)
         return any(isinstance(rate, Tiers) for rate in rates) or self.reasoning is not None or _REQUESTS in self.others
 
@@ -113,7 +112,7 @@ def _at(rate: Rate | None, sent: int) -> float | None:
 
 
 class Period(Struct, frozen=True, omit_defaults=True):
-    """When rates hold: from a day on, or between two hours of each day, in UTC; or always."""
+    """The time in which rates apply: since a day, or between two hours of each day, in UTC; or always."""
 
     rates: Rates
     since: date | None = None
@@ -133,7 +132,7 @@ class PricedModel(Struct, frozen=True, omit_defaults=True):
     id: str
     match: Clause
     periods: tuple[Period, ...] = ()
-    """The last one that holds counts, and the first if none does. None at all: no price is known."""
+    """The last matching one counts, and the first if none matches. Empty: no price is known."""
     name: str | None = None
     context_window: int | None = None
     deprecated: bool = False
@@ -142,7 +141,7 @@ class PricedModel(Struct, frozen=True, omit_defaults=True):
         return next((period.rates for period in reversed(self.periods) if period.holds(now)), self.periods[0].rates)
 
     def varies(self, now: datetime) -> bool:
-        """Does the price depend on the size of a request or the hour, or is it about to change?"""
+        """Whether the price depends on the size of a request or the hour, or is about to change."""
         last = self.periods[-1]
         return last.hours is not None or not last.holds(now) or last.rates.vary
 
@@ -150,8 +149,8 @@ class PricedModel(Struct, frozen=True, omit_defaults=True):
 class Vendor(Struct, frozen=True, omit_defaults=True):
     models: tuple[PricedModel, ...] = ()
     fallbacks: tuple[str, ...] = ()
-    """Whose models it sells, too, at their prices."""
+    """Vendors whose models it also sells, at their prices."""
 
     def find(self, name: str) -> PricedModel | None:
-        """The model that a name in lower case means."""
+        """The model with this name, given in lower case."""
         return next((model for model in self.models if model.match.matches(name)), None)

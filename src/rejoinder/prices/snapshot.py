@@ -1,8 +1,8 @@
 """The price table in a file of the user's cache, made once for each version of genai-prices.
 
-Reading it takes a hundredth of the time that importing the package takes. What it says is what the package says, since
-the package's data is packed in the same way if there is no file. A file is only believed if it is whole, made from
-the table that is installed, and none that another user could have written; otherwise it is made anew.
+Reading it takes a hundredth of the time of importing the package. Both give the same prices, because a missing file is
+replaced by the package's data packed in the same way. A file is trusted only if it is complete, made from the installed
+table, and not writable by other users; otherwise it is made again.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from zlib import crc32
 from msgspec import MsgspecError, Raw, Struct, json
 
 from rejoinder.errors import RejoinderError
-from rejoinder.price_table.entries import Vendor
-from rejoinder.price_table.package import Edition, installed_edition, read_package
-from rejoinder.project import user_cache
+from rejoinder.prices.entries import Vendor
+from rejoinder.prices.package import Edition, installed_edition, read_package
+from rejoinder.project.folders import user_cache
 from rejoinder.run_files import open_file, replace_file
 
 FORMAT = 1
-"""Counts the changes of `entries` and of how they are filled."""
+"""The version of `entries` and of the way they are filled."""
 _LONGEST_HEADER = 1000
 _LARGEST = 1 << 24
-"""Bytes of a file; it has about a thirtieth of that."""
+"""Maximum bytes of a file; it has about a thirtieth of that."""
 _OLD_S = 30 * 24 * 3600
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 Packed = Mapping[str, Raw]
-"""Each vendor of the table as JSON, so that only those that are asked for are read."""
+"""Each vendor of the table as JSON, so that only requested ones are parsed."""
 
 
 class _Header(Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of a file; the second one holds the vendors."""
+    """The first line of a file; the second line holds the vendors."""
 
     format: int
     edition: Edition
@@ -57,7 +57,7 @@ class PriceTable:
         self._packed = read_snapshot() or make_snapshot()
 
     def vendor(self, name: str) -> Vendor:
-        """Raises LookupError for one that the table does not have."""
+        """A vendor. Raises LookupError if the table does not have it."""
         if name not in self._vendors:
             try:
                 found = _read_vendor(self._packed[name])
@@ -69,7 +69,7 @@ class PriceTable:
 
 
 def read_snapshot() -> Packed | None:
-    """What the file says; None if there is none to believe."""
+    """The content of the file; None if it is missing or not trusted."""
     edition = installed_edition()
     path = snapshot_path(edition)
     if path is None:
@@ -87,7 +87,7 @@ def read_snapshot() -> Packed | None:
 
 
 def make_snapshot() -> Packed:
-    """What the package says, which is written to the file, if it can be."""
+    """The package's data, which is also written to the file if possible."""
     content = json.encode(read_package())
     edition = installed_edition()
     path = snapshot_path(edition)
@@ -106,7 +106,7 @@ def snapshot_path(edition: Edition) -> Path | None:
 
 
 def _is_ours(stream: BinaryIO) -> bool:
-    """Whether the file is of a size to read, and only this user can have written it."""
+    """Whether the file is small enough, and only this user can have written it."""
     about = os.fstat(stream.fileno())
     if os.name == "nt" or about.st_size > _LARGEST:  # Windows knows no such bits; the folder is the user's own
         return about.st_size <= _LARGEST
@@ -114,7 +114,7 @@ def _is_ours(stream: BinaryIO) -> bool:
 
 
 def _delete_old(path: Path) -> None:
-    """Delete the snapshots of other versions, and what a killed process has left, after a month."""
+    """Delete snapshots of other versions, and remains of killed processes, after a month."""
     for other in path.parent.iterdir():
         if other != path and time.time() - other.lstat().st_mtime > _OLD_S:
             other.unlink()
