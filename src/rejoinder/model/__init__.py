@@ -1,7 +1,7 @@
-"""The words of the domain as frozen values. Nothing here does I/O or knows YAML or a provider.
+"""The domain's values, all frozen. This package does no I/O and knows neither YAML nor any provider.
 
-`gc=False` stands at values that a conversation makes many of. They hold plain data and never themselves, so the garbage
-collector would look through them for nothing.
+`gc=False` marks values that a conversation makes in large numbers. They hold plain data and no cycles, so the garbage
+collector would search them in vain.
 """
 
 from rejoinder.model.calls import *

@@ -1,4 +1,4 @@
-"""Calls: their kinds and keys, what goes to a provider, what comes back and what it costs in US dollars."""
+"""Calls: their kinds and keys, their requests and replies, and their cost in US dollars."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rejoinder.model.messages import ChatMessage, ToolCall, WantedBack
 from rejoinder.model.tools import Offered
 
 Kind: TypeAlias = Literal["candidate", "judge", "rival", "embedding", "user", "tool", "work", "webhook"]
-"""What a call is for. A rival is asked for a reply to compare the candidate's with; `work` is a script or function of a
-check on this machine."""
+"""The purpose of a call. A rival gives a reply to compare with the target's; `work` is a check's script or function on
+this machine."""
 ALL_KINDS: frozenset[Kind] = frozenset(get_args(Kind))
 
 
 LATEST = 253_402_300_799.0
-"""The last second of the year 9999: recordings may come from elsewhere, and later times cannot be written."""
+"""The last second of the year 9999: recordings may be untrusted, and later times cannot be written."""
 MOST_TOKENS = 1 << 31
-"""Tokens of one call. More is a mistake of what counted them."""
+"""Maximum tokens of one call. A larger count is an error of the counter."""
 
 
 class Key(NamedTuple):
-    """What the journal knows a call by: its kind, a digest of all that the answer depends on, and an ordinal among
-    equal calls of a conversation."""
+    """A call's identity in the journal: its kind, a digest of everything that the answer depends on, and an ordinal
+    among the conversation's equal calls."""
 
     kind: Kind
     digest: str
@@ -39,7 +39,7 @@ def key_kind(key: str) -> str:
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Tokens as the provider counted them. `approximate` says that they were not counted, but estimated."""
+    """Tokens as the provider counted them. `approximate`: they were estimated, not counted."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -56,7 +56,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.input_tokens + self.output_tokens
 
     def possible(self) -> Usage:
-        """The same, or, where a number cannot be right, the nearest one that can, as an approximation."""
+        """The same usage, with impossible numbers replaced by the nearest possible ones and marked as approximate."""
         counts = (
             self.input_tokens,
             self.output_tokens,
@@ -80,7 +80,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         )
 
     def since(self, before: Usage) -> Usage:
-        """What was used after `before`, where both are sums. One that is smaller than it was began anew."""
+        """Usage after `before`, if both are sums. A sum that became smaller was restarted."""
         if self.input_tokens < before.input_tokens or self.output_tokens < before.output_tokens:
             return self
         return Usage(
@@ -118,14 +118,14 @@ class Cost(Struct, frozen=True, gc=False):
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Dollars for a million tokens. Reasoning is output, as every API bills it."""
+    """Dollars per million tokens. Reasoning counts as output, as every API bills it."""
 
     input: Dollars
     output: Dollars
     cached: Dollars | None = None
-    """Input that was read from a cache; None: the same as other input."""
+    """Input read from a cache; None: same price as other input."""
     cache_write: Dollars | None = None
-    """Input that was written to a cache; None: the same as other input."""
+    """Input written to a cache; None: same price as other input."""
 
     def cost(self, usage: Usage) -> Cost:
         cached, written = usage.cached_tokens, usage.cache_write_tokens
@@ -140,16 +140,16 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AttachedFile(Struct, frozen=True, gc=False):
-    """A file of a case. `path` is as the transcript has it."""
+    """A file of a case. `path` is written as in the transcript."""
 
     path: str
     source: str
-    """Where it lies, as an absolute path."""
+    """Its location, as an absolute path."""
     guideline: bool = False
 
 
 class Brief(Struct, frozen=True, gc=False, kw_only=True):
-    """What an agent is given at a turn, which reads one text and opens files itself."""
+    """An agent's input at a turn. An agent reads one text and opens files itself."""
 
     prompt: str
     """The conversation so far as a transcript, files by reference."""
@@ -167,39 +167,40 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     trial: int
     turn: int
     call: int
-    """How many calls this conversation has made of this kind before this one, retries among them."""
+    """Number of this conversation's earlier calls of this kind, including retries."""
     messages: tuple[ChatMessage, ...]
     question: str
     kind: Kind = "candidate"
     embed: str | None = None
-    """The text whose meaning is wanted as a vector; there are no messages then."""
+    """The text to turn into a vector; there are no messages then."""
     key: str = ""
-    """What the journal knows this call by. Providers send it along, so that a call in doubt can be looked up."""
+    """The call's key in the journal. Providers send it along, so that a call in doubt can be looked up."""
     suite: str = ""
-    """The file of the suite whose conversation it is."""
+    """The suite file of the conversation."""
     variant: str = ""
-    """The variant of the suite whose settings the target has, if they are not its own."""
+    """The variant of the suite whose settings replace the target's own."""
     brief: Brief | None = None
-    """The same turn for an agent; None where the target is none, or does not answer as the candidate."""
+    """The same turn for an agent; None if the target is not an agent, or is not the one under test."""
     conversation_id: str = ""
-    """The same for all turns of a conversation, and no other's; after a resume too, unless it had to begin anew."""
+    """The id of the conversation, the same for all its turns and unique to it. It survives a resume, unless the
+    conversation had to restart."""
     case_conversation_id: str = ""
-    """The `conversation_id` that the case has of its author; empty if it has none."""
+    """The case's own `conversation_id`; empty if it has none."""
     new: int = 0
-    """How many of the messages, at their end, were not sent before; 0: the conversation begins."""
+    """Number of messages, at the end of the list, that were not sent before; 0: the conversation begins."""
     session: str | None = None
-    """The target's own name for the conversation, as its last reply gave it."""
+    """The target's own name for the conversation, from its last reply."""
     tools: tuple[Offered, ...] = ()
-    """What the model may call."""
+    """Tools that the model may call."""
 
     @property
     def new_messages(self) -> tuple[ChatMessage, ...]:
-        """What a target that keeps the conversation itself has to be told."""
+        """The messages to send to a target that keeps the conversation itself."""
         return self.messages[-self.new :] if self.new else self.messages
 
     @property
     def judging(self) -> bool:
-        """True if a judge is called, and not the candidate."""
+        """True if a judge is called, not the target under test."""
         return self.kind == "judge"
 
 
@@ -207,65 +208,69 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     usage: Usage = NO_USAGE
     cost: float | None = None
-    """In US dollars; None if it is not known."""
+    """In US dollars; None if unknown."""
     latency_s: float | None = 0.0
-    """Seconds; 0: the engine measures them. None: not known, as of a recording that does not tell."""
+    """In seconds; 0: the engine measures them. None: unknown, for example in a recording without times."""
     model: str | None = None
-    """The model that the provider says has answered."""
+    """The model that answered, as reported by the provider."""
     finish_reason: str | None = None
     """`stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own word."""
     tool_calls: tuple[ToolCall, ...] = ()
     thinking: str | None = None
-    """What the model thought before it answered, where the provider shows it. It is not part of the reply."""
+    """The model's thoughts before its answer, if the provider shows them. They are not part of the reply."""
     refusal: bool = False
-    """Does the provider mark the reply as a refusal?"""
+    """Whether the provider marks the reply as a refusal."""
     request_id: str | None = None
     """The provider's name for the call."""
     price: Cost | None = None
     """The cost, split into input and output."""
     vector: bytes = b""
-    """The meaning of a text, if that was asked for: 32-bit floats, least significant byte first."""
+    """The vector of a text, if requested: 32-bit floats, least significant byte first."""
     cached: bool = False
-    """True if it comes from the cache: its tokens and its cost are those of an earlier call."""
+    """True if it comes from the cache: tokens and cost are those that the original call used."""
     started_at: Annotated[float, Meta(ge=0, le=LATEST)] | None = None
-    """When the call was first made, in seconds since 1970; None if it was not made by this run."""
+    """The time of the first attempt, in seconds since 1970; None if this run did not make the call."""
     retries: int = 0
     waited_s: float = 0.0
     """Time spent waiting for limits, a budget or a retry."""
     session: str | None = None
-    """The target's own name for the conversation, where it keeps that itself."""
+    """The target's own name for the conversation, if it keeps the conversation itself."""
     stop_reason: str | None = None
     """Why an agent stopped, in its own word."""
     workspace_diff: str | None = None
-    """What an agent has changed in its workspace since the beginning; None if it has none."""
+    """An agent's changes in its workspace since the start; None if it has no workspace."""
     continued: bool = False
-    """Did the target go on with its session after the run had been killed?"""
+    """Whether the target continued its session after the run was killed."""
     before: tuple[ChatMessage, ...] = ()
-    """What the model said and was told by its tools before it came to this reply. Only a whole turn has it: the
-    replies that it is made of are recorded one by one."""
+    """The model's earlier messages in this turn and its tools' answers. Only a whole turn has them: its single replies
+    are recorded one by one."""
     wanted_back: WantedBack | None = None
 
+    def at(self, price: Cost) -> Reply:
+        """The reply with its price."""
+        return structs.replace(self, cost=price.total, price=price)
+
     def as_recorded(self) -> Reply:
-        """The reply as its provider gave it, wherever it came from this time."""
+        """The reply as its provider gave it, even if it now comes from a recording or the cache."""
         return structs.replace(self, cached=False, started_at=None, retries=0, waited_s=0.0)
 
 
 NO_RECORDING = "no-recording"
-"""The type of a Failure: something was asked that is not recorded."""
+"""The type of a Failure: the request was not recorded."""
 CUT_OFF = "cut-off"
-"""The type of a Failure: a conversation that its target, or a tool, keeps itself was cut off at this turn, and begins
-anew."""
+"""The type of a Failure: a conversation that its target, or a tool, keeps itself was interrupted at this turn, and
+restarts."""
 _UNREACHED = frozenset({"connection", "dns", "tls", "address"})
 _REFUSALS = frozenset({429, 503, 529})
 
 
 def was_turned_away(type: str, status: int | None) -> bool:
-    """Whether it is certain that the called one has not read what was said."""
+    """Whether the called service certainly has not processed the request."""
     return type in _UNREACHED or status in _REFUSALS
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A call that ended in an error for good."""
+    """A call that finally ended in an error."""
 
     type: str
     message: str

@@ -1,12 +1,12 @@
-"""Checks, levels and follow-ups: what is asked of a reply, and what is said when it falls short.
+"""Checks, levels and follow-ups: the conditions for a reply, and the messages sent when it fails them.
 
-A check is declared here, once. Its class is named as its YAML key (`match` -> `Match`), its docstring is the
-description in the JSON Schema, and its fields say how they are written: a lone field is the check's value itself,
+A check is declared here, once. Its class is named like its YAML key (`match` -> `Match`), its docstring is the
+description in the JSON Schema, and its fields say how they are written: a single field is the check's value itself,
 several are a mapping, and `alone` names the field that may also stand for the whole mapping. `CHECKS` and `AnyCheck`
 are made from the classes of this module; the function that grades by one is found by its class (`checks/registry.py`).
 
-Every `checks` list of a suite becomes a `Level` of items; an item is a check, a follow-up, or a check with a follow-up
-of its own. An `or` block holds items too, because follow-ups inside it apply to the whole block.
+Every `checks` list of a suite becomes a `Level` of items; an item is a check, a follow-up, or a check with its own
+follow-up. An `or` block holds items too, because follow-ups inside it apply to the whole block.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from rejoinder.model.messages import ToolStatus
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """What all checks share. `at` is the place of the check's value in the document."""
+    """The fields of all checks. `at` is the place of the check's value in the document."""
 
     alone: ClassVar[str | None] = None
-    """The field that is given where a suite has no mapping, but a value."""
+    """The field that a suite may give as a plain value, without a mapping."""
     in_workspace: ClassVar[bool] = False
-    """Does it look at the workspace of an agent?"""
+    """Whether it reads an agent's workspace."""
     runs_code: ClassVar[bool] = False
-    """Does it run code of the user's on this machine?"""
+    """Whether it runs the user's code on this machine."""
     rules: ClassVar[dict[str, Any]] = {}
-    """What its JSON Schema has to say beyond its fields."""
+    """Rules of its JSON Schema that its fields do not express."""
     fault: ClassVar[str] = "it does not pass"
-    """How a reply falls short of it, without what was wanted: what `{{ failed }}` says."""
+    """A description of the failure that does not reveal the expected value, for `{{ failed }}`."""
     tells: ClassVar[bool] = False
-    """May `{{ failed }}` say why it failed, because that gives no answer away?"""
+    """Whether `{{ failed }}` may quote the reason, because it does not reveal the answer."""
 
     name: str | None = None
     weight: float = 1.0
@@ -60,14 +60,14 @@ class Check(Struct, frozen=True, kw_only=True):
     threshold: float | None = None
     every_turn: bool = False
     metric: str | None = None
-    """The named measure that this check's score counts for, over all cases."""
+    """The named measure that this check's score contributes to, over all cases."""
     at: str = ""
 
 
 class Match(Check, frozen=True, tag="match"):
-    r"""The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, also over lines);
-    letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with `.*` or `^`
-    is a regular expression. `\*` is a literal star."""
+    r"""The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, including line
+    breaks); letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with `.*`
+    or `^` is a regular expression. `\*` is a literal star."""
 
     fault = "it does not match"
     pattern: Pattern
@@ -101,7 +101,7 @@ _AllOf: TypeAlias = Annotated[tuple[Annotated[Word, "A text that has to occur."]
 class ContainsAny(Check, frozen=True, tag="contains_any"):
     """The reply has to contain at least one of these texts."""
 
-    fault = "it has none of the texts that it may have"
+    fault = "it has none of the expected texts"
     texts: _AnyOf
 
 
@@ -115,7 +115,7 @@ class ContainsAll(Check, frozen=True, tag="contains_all"):
 class IContainsAny(Check, frozen=True, tag="icontains_any"):
     """The reply has to contain at least one of these texts, in any letter case."""
 
-    fault = "it has none of the texts that it may have"
+    fault = "it has none of the expected texts"
     texts: _AnyOf
 
 
@@ -159,46 +159,46 @@ class Regex(Check, frozen=True, tag="regex"):
         " (spaces and comments are ignored).",
         Meta(extra_json_schema={"pattern": "^[imsx]*$"}),
     ] = None
-    """None where the pattern alone was written."""
+    """None if only the pattern was written."""
 
 
 class MinTokens(Check, frozen=True, tag="min_tokens"):
-    """The least number of output tokens that the reply may have."""
+    """The minimum number of output tokens of the reply."""
 
     fault = "it is too short"
     limit: Count
 
 
 class MaxTokens(Check, frozen=True, tag="max_tokens"):
-    """The most output tokens that the reply may have."""
+    """The maximum number of output tokens of the reply."""
 
     fault = "it is too long"
     limit: Count
 
 
 class MinWords(Check, frozen=True, tag="min_words"):
-    """The least number of words that the reply may have."""
+    """The minimum number of words of the reply."""
 
     fault = "it is too short"
     limit: Count
 
 
 class MaxWords(Check, frozen=True, tag="max_words"):
-    """The most words that the reply may have."""
+    """The maximum number of words of the reply."""
 
     fault = "it is too long"
     limit: Count
 
 
 class Latency(Check, frozen=True, tag="latency"):
-    """The most time that the reply may take: seconds, or a time with a unit, such as 500ms, 4s or 2min."""
+    """The maximum time for the reply: seconds, or a time with a unit, such as 500ms, 4s or 2min."""
 
     fault = "it took too long"
     limit: Duration
 
 
 class MaxCost(Check, frozen=True, tag="cost"):
-    """The most US dollars that the reply may cost."""
+    """The maximum cost of the reply in US dollars."""
 
     fault = "it cost too much"
     limit: Annotated[float, Meta(ge=0)]
@@ -207,14 +207,14 @@ class MaxCost(Check, frozen=True, tag="cost"):
 class IsJson(Check, frozen=True, tag="is_json"):
     """The whole reply has to be JSON; with false it must not be."""
 
-    fault = "the JSON is not as wanted"
+    fault = "it breaks the rule on JSON"
     wanted: bool = True
 
 
 class ContainsJson(Check, frozen=True, tag="contains_json"):
     """The reply has to contain a JSON object or list, in a code block or in prose; with false it must not."""
 
-    fault = "the JSON is not as wanted"
+    fault = "it breaks the rule on JSON"
     wanted: bool = True
 
 
@@ -229,27 +229,27 @@ class JsonSchema(Check, frozen=True, tag="json_schema"):
 class JsonPath(Check, frozen=True, tag="json_path"):
     """Something has to be found at this path (RFC 9535) in the JSON of the reply."""
 
-    fault = "the JSON does not hold what it has to"
+    fault = "the JSON lacks a required value"
     alone = "path"
     path: Annotated[Text, "The path, such as $.items[0].name.", EMPTY_PATTERN]
-    expected: Annotated[JsonText | None, Key("equals"), "The value that has to stand there."] = None
-    check: Annotated[AnyCheck | None, "A check of what stands there."] = None
+    expected: Annotated[JsonText | None, Key("equals"), "The expected value at the path."] = None
+    check: Annotated[AnyCheck | None, "A check of the value at the path."] = None
 
 
 class Levenshtein(Check, frozen=True, tag="levenshtein"):
-    """The reply may differ from a text by so many characters."""
+    """The maximum number of characters by which the reply may differ from a text."""
 
     fault = "it differs too much"
     expected: Annotated[Text, "The text.", EMPTY_PATTERN]
-    most: Annotated[Count, Key("max"), "The most characters to insert, delete or replace."]
+    most: Annotated[Count, Key("max"), "The maximum number of characters to insert, delete or replace."]
 
 
 class Likeness(Check, frozen=True, kw_only=True):
-    """What the checks share that compare letters and words."""
+    """The fields of checks that compare letters and words."""
 
-    fault = "it is not like what is wanted"
-    expected: Annotated[Patterns, "What the reply should be like: one text, or several of which one is enough."]
-    threshold: Annotated[Share, "The least likeness, from 0 to 1."]  # type: ignore[reportGeneralTypeIssues] - needed here
+    fault = "it is not similar enough"
+    expected: Annotated[Patterns, "The expected text, or several; resembling one is enough."]
+    threshold: Annotated[Share, "The minimum similarity, from 0 to 1."]  # type: ignore[reportGeneralTypeIssues] - needed here
 
 
 class RougeL(Likeness, frozen=True, kw_only=True, tag="rouge_l"):
@@ -257,13 +257,13 @@ class RougeL(Likeness, frozen=True, kw_only=True, tag="rouge_l"):
 
 
 class Similar(Likeness, frozen=True, kw_only=True, tag="similar"):
-    """The reply has to be like a text, by the characters that they share."""
+    """The reply has to resemble a text, measured by the characters that they share."""
 
 
 class IsRefusal(Check, frozen=True, tag="is_refusal"):
     """The reply has to be a refusal; with false it must not be."""
 
-    fault = "whether it refuses is not as wanted"
+    fault = "it breaks the rule on refusals"
     wanted: bool = True
 
 
@@ -279,20 +279,20 @@ class WantedCall(Struct, frozen=True):
 
     name: str
     arguments: str | None = None
-    """What the call has to be given at least, as JSON text; None: anything."""
+    """The arguments that the call must at least have, as JSON text; None: any."""
     times: int = 1
     like: str | None = None
-    """The same with patterns in the place of texts and `{near, within}` in the place of numbers."""
+    """Like `arguments`, with patterns in place of texts and `{near, within}` in place of numbers."""
     result: str | None = None
-    """A pattern, as of `match`, for what the tool answered."""
+    """A pattern, as in `match`, for the tool's answer."""
     status: ToolStatus | None = None
-    """How the call ended."""
+    """The expected status of the call."""
 
 
 class ToolCalls(Check, frozen=True, tag="tool_calls"):
     """The tools that the reply has to call: a list of calls in their order, or a mapping that says more."""
 
-    fault = "the calls of tools are not as wanted"
+    fault = "the tool calls are not as expected"
     alone = "calls"
     calls: Annotated[
         tuple[WantedCall, ...], "The calls that are expected.", Meta(extra_json_schema={"minItems": 1})
@@ -300,14 +300,14 @@ class ToolCalls(Check, frozen=True, tag="tool_calls"):
     """Without calls only their number counts."""
     mode: Annotated[
         Literal["in_order", "any_order", "exact"],
-        "How they are compared: in this order with others between (in_order, the default), in any order"
-        " (any_order), or these and no others (exact).",
+        "The comparison: in this order with others between (in_order, the default), in any order (any_order), "
+        "or only these (exact).",
     ] = "in_order"
-    least: Annotated[Count | None, Key("min"), "The fewest calls of any tool that the reply may have."] = None
+    least: Annotated[Count | None, Key("min"), "The minimum number of tool calls."] = None
     most: Annotated[
         Count | None,
         Key("max"),
-        "The most calls of any tool that the reply may have; 0 forbids them.",
+        "The maximum number of tool calls; 0 forbids them.",
     ] = None
 
 
@@ -315,7 +315,7 @@ _Files: TypeAlias = Annotated[
     tuple[Annotated[str, Reading.PATTERN, Meta(extra_json_schema={"minLength": 1})], ...],
     Meta(min_length=1, extra_json_schema={"type": ["string", "array"], "minLength": 1}),
 ]
-"""One path in the workspace, or several; a pattern such as `src/**/*.py` stands for all that match."""
+"""One path in the workspace, or several; a pattern such as `src/**/*.py` stands for all matching files."""
 _CommandLine: TypeAlias = Annotated[
     tuple[str, ...],
     Reading.COMMAND,
@@ -344,7 +344,7 @@ class FileExists(Check, frozen=True, tag="file_exists"):
 class FileContains(Check, frozen=True, tag="file_contains"):
     """A file of the agent's workspace has to contain a text, or a place that a regular expression matches."""
 
-    fault = "a file does not hold what it has to"
+    fault = "a file lacks a required text"
     in_workspace = True
     path: Annotated[Text, "The file's path in the workspace.", EMPTY_PATTERN]
     text: Annotated[Word | None, "The text, in the same letter case."] = None
@@ -353,50 +353,50 @@ class FileContains(Check, frozen=True, tag="file_contains"):
 
 class FileUnchanged(Check, frozen=True, tag="file_unchanged"):
     """The agent must neither change nor delete these files, nor add any: a path, a pattern such as `tests/**`, or a
-    list of them."""
+    list."""
 
-    fault = "a file was changed that must stay as it was"
+    fault = "a file was changed that must not change"
     in_workspace = True
     paths: _Files
 
 
 class WorkspaceDiff(Check, frozen=True, tag="workspace_diff"):
-    """What the agent has changed in its workspace, as a diff: a text that has to stand in it, or a mapping that says
-    more."""
+    """The agent's changes in its workspace, as a diff: a text that it must contain, or a mapping with more
+    conditions."""
 
-    fault = "the changes in the workspace are not as wanted"
+    fault = "the changes in the workspace are not as expected"
     in_workspace = True
     alone = "contains"
-    contains: Annotated[Word | None, "A text that has to stand in the diff."] = None
-    not_contains: Annotated[Word | None, "A text that must not stand in it."] = None
-    max_lines: Annotated[Count | None, "The most lines that may be added or removed; 0: nothing may change."] = None
-    min_lines: Annotated[Count | None, "The fewest lines that have to be added or removed."] = None
+    contains: Annotated[Word | None, "A text that the diff must contain."] = None
+    not_contains: Annotated[Word | None, "A text that the diff must not contain."] = None
+    max_lines: Annotated[Count | None, "The maximum number of lines added or removed; 0: nothing may change."] = None
+    min_lines: Annotated[Count | None, "The minimum number of lines added or removed."] = None
 
 
 class CommandCheck(Check, frozen=True, tag="command"):
-    """A command, run in the agent's workspace, has to end with exit code 0: the project's tests, a compiler. What it
-    prints last is the reason, and `{{ failed }}` quotes it."""
+    """A command, run in the agent's workspace, has to end with exit code 0: the project's tests, a compiler. Its last
+    output is the reason, and `{{ failed }}` quotes it."""
 
     alone = "run"
     in_workspace = True
     runs_code = True
     tells = True
     run: _CommandLine
-    exit_code: Annotated[Count, "The exit code that is wanted, if not 0."] = 0
-    timeout_s: Annotated[Seconds | None, Key("timeout"), "The most seconds that it may take; 300 unless given."] = None
+    exit_code: Annotated[Count, "The expected exit code; 0 by default."] = 0
+    timeout_s: Annotated[Seconds | None, Key("timeout"), "Timeout in seconds; 300 by default."] = None
 
 
 class Semantic(Check, frozen=True, tag="semantic"):
     """The reply has to mean the same as an expected text, by the similarity of embeddings."""
 
     fault = "it means something else"
-    expected: Annotated[Patterns, "What the reply should mean: one text, or several of which one is enough."]
+    expected: Annotated[Patterns, "The expected text, or several; matching the meaning of one is enough."]
     threshold: Annotated[  # type: ignore[reportGeneralTypeIssues] - without a default: it is needed here
-        Share, "The least similarity that counts as the same meaning, from 0 to 1."
+        Share, "The minimum similarity that counts as the same meaning, from 0 to 1."
     ]
     target: Annotated[
         TargetName | None,
-        "The target whose embeddings are compared, by name; `embedding_target` unless given.",
+        "The target whose embeddings are compared, by name; `embedding_target` by default.",
     ] = None
 
 
@@ -409,7 +409,7 @@ JUDGE_VARIABLES = (
     "expected_messages",
     "output_messages",
 )
-"""What a judge's own prompt may hold as `{{ name }}`."""
+"""Variables that a judge's own prompt may use as `{{ name }}`."""
 
 
 class JudgeVariable(Struct, frozen=True, tag="variable"):
@@ -419,42 +419,43 @@ class JudgeVariable(Struct, frozen=True, tag="variable"):
 
 
 class Judged(Check, frozen=True, kw_only=True):
-    """What all checks share that a model is asked for."""
+    """The fields of all checks that ask a model."""
 
     target: Annotated[TargetName | None, "The target that judges, by name."] = None
     """None: the suite's."""
-    votes: Annotated[int, Meta(ge=1, le=99), "How often the judge is asked the same; 1 unless given."] = 1
+    votes: Annotated[int, Meta(ge=1, le=99), "The number of votes: how often the judge is asked; 1 by default."] = 1
     combine: Annotated[
         Literal["mean", "majority"],
-        "How several votes become one score: their mean, or the share of them that pass.",
+        "The rule that combines several votes: their mean, or the share of votes that pass.",
     ] = "mean"
     on_invalid: Annotated[
         Literal["error", "zero"],
-        "What an answer counts for that cannot be read, even when asked for once more: an error, or a score of 0.",
+        "The result of an answer that cannot be read, even on the second attempt: an error, or a score of 0.",
     ] = "error"
     written: Annotated[str, Reading.DERIVED] = ""
-    """What the judge is asked as the author wrote it, before variables are filled in."""
+    """The judge's instructions as the author wrote them, before variables are filled in."""
 
 
 class LlmJudge(Judged, frozen=True, tag="llm_judge"):
-    """A model judges the reply. A text alone is the criteria."""
+    """A model judges the reply. A plain text is the criteria."""
 
     fault = "the judge does not accept it"
     alone = "criteria"
     rules = {"if": {"type": "object", "not": {"required": ["prompt"]}}, "then": {"required": ["criteria"]}}
-    criteria: Annotated[Prose | None, "What the judge is asked about the reply."] = None
+    criteria: Annotated[Prose | None, "The criteria by which the judge grades the reply."] = None
     prompt: Annotated[
         tuple[str | JudgeVariable, ...] | None,
         "A file or a text. With a variable such as {{candidate_answer}} it is the judge's whole prompt;"
         " without any it is the criteria.",
         Meta(extra_json_schema={"type": "string", "pattern": r"\S", "x-code": "empty-prompt"}),
     ] = None
-    """A template where it holds a judge variable, else criteria. The author's own variables were filled in at loading,
-    so their values can never be mistaken for a judge's. Without prompt and criteria the case's outcome is judged."""
+    """A template if it has a judge variable, else criteria. The author's own variables were filled in at loading, so
+    their values can never be mistaken for a judge's variable. Without prompt and criteria the case's outcome is judged.
+    """
 
 
 class ScoreRange(Struct, frozen=True):
-    """What a score of a criterion means, from `least` to `most` of ten."""
+    """The meaning of the scores from `least` to `most`, out of ten."""
 
     least: int
     most: int
@@ -462,14 +463,14 @@ class ScoreRange(Struct, frozen=True):
 
 
 class Criterion(Struct, frozen=True, kw_only=True):
-    """One demand of a rubric. With ranges it is scored from 0 to 10; without, it is met or not."""
+    """One criterion of a rubric. With ranges it is scored from 0 to 10; without, it is met or not."""
 
     id: str
     text: str
     weight: float = 1.0
     required: bool = False
     min_score: float | None = None
-    """The least share of its score with which it counts as met; only with ranges."""
+    """The minimum share of the score for the criterion to be met; only with ranges."""
     ranges: tuple[ScoreRange, ...] = ()
 
 
@@ -482,7 +483,7 @@ class Rubric(Judged, frozen=True, kw_only=True, tag="rubric"):
 
     @property
     def needs_all(self) -> bool:
-        """Does it pass only when every criterion is met, and not by its mean?"""
+        """Whether it passes only if every criterion is met, and not by its mean."""
         return self.threshold is None and not any(criterion.ranges for criterion in self.criteria)
 
 
@@ -493,23 +494,23 @@ class Compare(Judged, frozen=True, tag="compare"):
     other: Annotated[
         Prose | None,
         Key("reply"),
-        "The other reply; the reference answer of `expected_messages` unless given.",
+        "The other reply; the reference answer of `expected_messages` by default.",
     ] = None
     other_target: Annotated[
         TargetName | None,
         Key("reply_of"),
-        "A target that is asked the same: its reply is the other one.",
+        "A target that gets the same messages; its reply is the other one.",
     ] = None
-    criteria: Annotated[Prose | None, "What makes a reply the better one."] = None
+    criteria: Annotated[Prose | None, "The criteria for the better reply."] = None
 
 
 class Code(Check, frozen=True, tag="code"):
-    """A script is given the case and the reply as JSON and prints its verdict as JSON."""
+    """A script gets the case and the reply as JSON and prints its verdict as JSON."""
 
     alone = "script"
     runs_code = True
     script: _CommandLine
-    cwd: Annotated[Text | None, "The folder to run in; the suite's unless given."] = None
+    cwd: Annotated[Text | None, "The folder to run in; the suite's folder by default."] = None
     timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 
 
@@ -520,7 +521,7 @@ class PythonCheck(Check, frozen=True, tag="python"):
     runs_code = True
     call: Annotated[
         str,
-        "module:function, sync or async; it is given the evidence.",
+        "module:function, sync or async; it gets the evidence.",
         Meta(extra_json_schema={"pattern": r"^[^:\s]+:[^:\s]+$"}),
     ]
     arguments: Annotated[dict[str, Any], Key("with"), "Arguments, by name."] = {}
@@ -528,7 +529,7 @@ class PythonCheck(Check, frozen=True, tag="python"):
 
 
 class Webhook(Check, frozen=True, tag="webhook"):
-    """An address is sent the case and the reply as JSON and answers with its verdict."""
+    """An address gets the case and the reply as JSON and answers with its verdict."""
 
     alone = "url"
     url: Annotated[
@@ -541,8 +542,7 @@ class Webhook(Check, frozen=True, tag="webhook"):
 
 
 class Custom(Check, frozen=True, tag="check"):
-    """A check that the project's .rejoinder/checks.py or an installed package brings; its arguments stand beside it
-    under `with`."""
+    """A check from the project's .rejoinder/checks.py or an installed package; its arguments are given under `with`."""
 
     runs_code = True
     kind: Annotated[str, Meta(extra_json_schema={"minLength": 1})]
@@ -550,7 +550,7 @@ class Custom(Check, frozen=True, tag="check"):
 
 
 class Or(Check, frozen=True, tag="or"):
-    """At least one of these checks has to pass. A nested prompt in here is sent when all of them failed."""
+    """At least one of these checks has to pass. A nested prompt in here is sent if all of them failed."""
 
     fault = "none of several checks passes"
     items: tuple[Item, ...]
@@ -564,11 +564,11 @@ class And(Check, frozen=True, tag="and"):
 
 
 class Group(Check, frozen=True, tag="group"):
-    """So many of these checks have to pass, or their mean has to reach the `threshold` beside the group."""
+    """At least `at_least` of these checks have to pass, or their mean has to reach the `threshold` beside the group."""
 
     fault = "too few of several checks pass"
     items: Annotated[tuple[Item, ...], Key("checks"), "The checks of the group."]
-    at_least: Annotated[PositiveCount | None, "How many of them have to pass."] = None
+    at_least: Annotated[PositiveCount | None, "The number of checks that must pass."] = None
 
 
 class Not(Check, frozen=True, tag="not"):
@@ -586,30 +586,30 @@ class Item(Struct, frozen=True):
 
 
 class Level(Struct, frozen=True):
-    """All that one reply has to satisfy. With a `threshold` the weighted mean of the scores decides."""
+    """All conditions for one reply. With a `threshold` the weighted mean of the scores decides."""
 
     items: tuple[Item, ...] = ()
     threshold: float | None = None
 
 
 class Quote(Struct, frozen=True, tag="quote"):
-    """A place in the words of a later turn where something of the conversation is put in: a reply, what failed (with
-    what was wanted, or without), or a value that was extracted."""
+    """A place in the words of a later turn for a part of the conversation: a reply, a failure (with or without the
+    expected value), or an extracted value."""
 
     what: Literal["response", "failed", "answer", "extracted"]
     turn: int | None = None
-    """Which reply; None is the last one."""
+    """The number of the reply; None for the last one."""
     name: str = ""
-    """Of a reply: the step whose last one it is. Else the name of what was extracted."""
+    """For a reply: the step whose last reply it is. Otherwise the name of the extracted value."""
 
 
 Hint: TypeAlias = Literal["look", "wrong", "kind", "answer"]
-"""How much a follow-up gives away: look again; it is wrong; what kind of fault; the answer."""
+"""The information that a follow-up gives away: look again; it is wrong; the kind of fault; the answer."""
 Asks: TypeAlias = Literal["failed", "always"]
 
 
 class FollowUp(Struct, frozen=True):
-    """What is said when a level fails, and what the next reply has to satisfy.
+    """The message after a failed level, and the conditions for the next reply.
 
     `prompt` is text with quotes between. Variables were filled in at loading, so a variable's value can never be
     mistaken for a quote.
@@ -620,7 +620,7 @@ class FollowUp(Struct, frozen=True):
     at: str
     hint: Hint | None = None
     ask: Asks = "failed"
-    """`always`: a right reply is doubted, too."""
+    """`always`: it is also sent after a right reply, to doubt it."""
 
 
 def kind_of(check: type[Check] | Check) -> str:
@@ -635,7 +635,7 @@ CHECKS: dict[str, type[Check]] = {
 }
 """Every kind of check by its key in a suite."""
 GROUPS = (Or, And, Group)
-"""Checks that hold a list of others."""
+"""Checks that hold a list of checks."""
 TEXT_CHECKS = (
     Match,
     Contains,
@@ -649,16 +649,16 @@ TEXT_CHECKS = (
     Equals,
     Regex,
 )
-"""Checks that words pass which hold the answer."""
+"""Checks that a text with the answer passes."""
 
 
 def way_of_failing(kind: str) -> str:
-    """How a reply falls short of a kind of check, without what was wanted."""
+    """The failure of a kind of check, without the expected value."""
     return CHECKS.get(kind, Check).fault
 
 
 def tells_why(kind: str) -> bool:
-    """Is the reason why a kind of check failed no answer?"""
+    """Whether the reason of a failed check does not reveal the answer."""
     return CHECKS.get(kind, Check).tells
 
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 
 class ChosenNames:
-    """Names that are asked for. What is written may be a name as it is, commas, stars and all; else it is a list
-    of names and patterns, with `*` for any text and `?` for one character."""
+    """Requested names. A written value may be a name verbatim, including commas and stars; otherwise it is a list of
+    names and patterns, with `*` for any text and `?` for one character."""
 
     def __init__(self, written: Iterable[str]) -> None:
         self._lists = {value: tuple(_split(value)) for value in written}
@@ -22,13 +22,13 @@ class ChosenNames:
         return name in self._exact or any(pattern.match(name) for pattern in self._patterns.values())
 
     def found_by(self, name: str) -> Iterable[str]:
-        """The words that a name is found by."""
+        """The words that match a name."""
         if name in self._exact:
             yield name
         yield from (word for word, pattern in self._patterns.items() if pattern.match(name))
 
     def missing(self, found: Iterable[str]) -> list[str]:
-        """The words that no name was found by."""
+        """The words that match no name."""
         known = set(found)
         return [
             word
@@ -45,7 +45,7 @@ def is_pattern(word: str) -> bool:
 
 @lru_cache(maxsize=8)
 def chosen_names(written: tuple[str, ...]) -> ChosenNames:
-    """The same names are asked for each case of a run."""
+    """The requested names, cached: each case of a run asks for the same."""
     return ChosenNames(written)
 
 

@@ -1,4 +1,4 @@
-"""Two runs of the same cases, side by side: what `compare` finds, as frozen values. `document` is the JSON of it."""
+"""Two runs of the same cases compared: the results of `compare`, as frozen values. `document` returns the JSON form."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Differs = Literal["prompt", "reply", "verdict"]
 def first_difference(
     a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, int, int]]
 ) -> tuple[int, Differs | None]:
-    """Of two conversations, each turn a digest of its prompt, one of its reply and whether it passed: where they part.
-    The first turn whose words differ; else the first that is graded differently, else the first that one of them
-    does not have, else the last. Where the same reply is graded differently, one run answers back and the other goes on
-    with its plan: there the verdict parts them, and not the words after it."""
+    """The first difference between two conversations, given for each turn a digest of its prompt, a digest of its reply
+    and whether it passed. The first turn with different words; else the first that is graded differently, else the
+    first that only one conversation has, else the last. If the same reply is graded differently, one run sends a
+    follow-up and the other continues its plan: then the verdict is the difference, not the later words."""
     both = list(zip(a, b, strict=False))
     graded = next((turn for turn, (one, other) in enumerate(both, 1) if one[2] != other[2]), None)
     for turn, (one, other) in enumerate(both, 1):
@@ -50,9 +50,9 @@ class ComparedRun(Struct, frozen=True, kw_only=True):
 
     run: str
     targets: tuple[str, ...]
-    """Those that were compared; one, where targets are compared with each other."""
+    """The compared targets; only one if targets are compared with each other."""
     variants: tuple[str, ...] = ()
-    """The same for the variants of its suites."""
+    """The compared variants of its suites."""
     suites: tuple[str, ...] = ()
     status: RunStatus = "completed"
     started_at: str | None = None
@@ -60,24 +60,24 @@ class ComparedRun(Struct, frozen=True, kw_only=True):
     passed: int = 0
     errors: int = 0
     skipped: int = 0
-    """Conversations that never began. They are left out."""
+    """Conversations that never began. They are excluded."""
     unfinished: int = 0
 
 
 class Renamed(Struct, frozen=True):
-    """The same question and checks under another id, or in another file."""
+    """A case with the same question and checks under another id, or in another file."""
 
     a: CaseName
     b: CaseName
 
 
 class Moment(Struct, frozen=True):
-    """Where two conversations part: what was said, what each replied, and what the failed one fails."""
+    """The first difference of two conversations: the prompt, both replies, and the checks that the failed one fails."""
 
     title: str
     prompt: str
     replies: tuple[str | None, str | None]
-    """Of A and of B; None if there was no such turn, or no reply. Long ones are cut in their middle."""
+    """Replies of A and of B; None if the turn or the reply is missing. Long ones are shortened in the middle."""
     fails: tuple[str, ...]
 
 
@@ -91,18 +91,18 @@ class Flip(Struct, frozen=True, kw_only=True):
     before: CaseState = field(name="from")
     after: CaseState = field(name="to")
     turn: int | None
-    """The first turn that differs, of a trial that passed in one run and one that did not in the other."""
+    """The first different turn, between a trial that passed in one run and one that did not in the other."""
     differs: Differs | None
-    """What differs there first. `verdict`: the same words are graded differently."""
+    """The kind of the first difference. `verdict`: equal words are graded differently."""
     passed_on: int | None
-    """The turn on which the one that passed did so."""
+    """The turn on which the passed trial passed."""
     a: tuple[int, int]
-    """Passed, trials."""
+    """Passed trials, all trials."""
     b: tuple[int, int]
     p_value: float | None
     verdict: Literal["better", "worse", "flipped", "cannot-tell"]
     moment: Moment | None = None
-    """Kept of the first ones only."""
+    """Stored only for the first ones."""
 
     @property
     def broke(self) -> bool:
@@ -121,7 +121,7 @@ class FlakyCase(Struct, frozen=True, kw_only=True):
 
 
 class Flakiness(Struct, frozen=True):
-    """How often trials of one case disagree, over the matched cases."""
+    """The rate at which trials of one case disagree, over the matched cases."""
 
     a: FlipRate
     b: FlipRate
@@ -129,22 +129,22 @@ class Flakiness(Struct, frozen=True):
 
 
 class Noises(Struct, frozen=True):
-    """Noise of judges apart from that of models; None where no judge gave several votes."""
+    """Noise of judges, separated from noise of models; None if no judge gave several votes."""
 
     a: Noise | None
     b: Noise | None
 
 
 class TargetComparison(GroupComparison, frozen=True, kw_only=True):
-    """One of several targets that both runs asked, or of several conditions of sharded tasks; `comparison` is of the
-    eventual rates."""
+    """One of several targets that both runs asked, or of several conditions of sharded tasks; `comparison` compares the
+    final pass rates."""
 
     first_try: Comparison
     net_recovery: NetRecoveryDifference
 
 
 class Compared(NamedTuple):
-    """What is compared by itself: the whole run, or one of its targets or conditions."""
+    """A separately compared part: the whole run, or one of its targets or conditions."""
 
     name: str
     """Empty for the whole run."""
@@ -154,39 +154,40 @@ class Compared(NamedTuple):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """B against A. Lists of cases may lie on the disk: they are read one at a time when they are walked through."""
+    """B against A. Lists of cases may be stored on disk: they are read one at a time during iteration."""
 
     a: ComparedRun
     b: ComparedRun
     changed: tuple[str, ...] = ()
-    """What differs between the runs: options, models, the version of rejoinder."""
+    """Differences between the runs: options, models, the version of rejoinder."""
     chosen: Literal["a", "b"] | None = None
-    """The run that had only cases which failed in the other. Some of them pass by chance: it cannot be told."""
+    """The run that had only cases which failed in the other. Some of them pass by chance, so it cannot be compared."""
     matched: int
     only_in_a: Sequence[CaseName]
     only_in_b: Sequence[CaseName]
     renamed: Sequence[Renamed]
     left_out: Sequence[CaseName]
-    """In both runs, and never begun in one of them."""
+    """Cases in both runs that never began in one of them."""
     edited: int
     """Matched cases whose question or checks differ."""
     first_try: Comparison | None
     eventual: Comparison | None
     net_recovery: NetRecoveryDifference | None
-    """These three are None if there are several targets or conditions: each has its own."""
+    """These three are None if there are several targets or conditions: each has its own values."""
     cost: Delta
     latency_s: Delta
-    """Of a reply."""
+    """Seconds per reply."""
     tokens: Delta
     flips: Sequence[Flip]
     same_words: int
-    """Matched cases whose replies are the same, word for word."""
+    """Matched cases whose replies are identical, word for word."""
     flakiness: Flakiness
     noise: Noises
     by_target: tuple[TargetComparison, ...] = ()
-    """If there are several: they have no common rate, and these decide."""
+    """Comparisons by target, if there are several: there is no common rate, so these decide."""
     by_condition: tuple[TargetComparison, ...] = ()
-    """The same for tasks that were put in several ways: whole, and in shards. A task is one case, however it is put."""
+    """Comparisons by condition, for tasks put in several forms: whole, and in shards. A task is one case in
+    every form."""
     by_tag: tuple[GroupComparison, ...] = ()
 
     @property
@@ -196,15 +197,15 @@ class RunComparison(Struct, frozen=True, kw_only=True):
 
     @property
     def each(self) -> tuple[Compared, ...]:
-        """What is compared by itself: each of the groups, or the whole."""
+        """The separately compared parts: each group, or the whole."""
         if self.eventual is not None and self.first_try is not None:
             return (Compared("", self.eventual, self.first_try, self.net_recovery),)
         return tuple(Compared(one.name, one.comparison, one.first_try, one.net_recovery) for one in self.groups)
 
     @property
     def verdict(self) -> ComparisonVerdict:
-        """That of the eventual rate; the first try has its own. Of several targets: what some have become, if none has
-        become the other; else it cannot be told in one word."""
+        """The verdict on the final pass rate; the first try has its own. With several targets: the change of some, if
+        no other changed in the opposite direction; otherwise no single verdict is possible."""
         verdicts = {one.eventual.verdict for one in self.each}
         if len(verdicts) == 1:
             return self.each[0].eventual.verdict
@@ -215,7 +216,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
 
     @property
     def is_worse(self) -> bool:
-        """Has it, or one of its targets, become worse?"""
+        """Whether the run, or one of its targets, became worse."""
         return any(one.eventual.verdict == "worse" for one in self.each)
 
     @property
@@ -227,8 +228,8 @@ class RunComparison(Struct, frozen=True, kw_only=True):
         return tuple(flip for flip in self.flips if not flip.broke)
 
     def parts(self) -> dict[str, Any]:
-        """The keys of the JSON: runs and cases by their ids, and in full beside them. Values are as they are; lists of
-        cases are read once, one at a time."""
+        """The keys of the JSON: runs and cases by their ids, and in full beside them. Values are not encoded yet; lists
+        of cases are read once, one at a time."""
         return {
             "verdict": self.verdict,
             **{name: getattr(self, name) for name in self.__struct_fields__},
@@ -246,5 +247,5 @@ class RunComparison(Struct, frozen=True, kw_only=True):
         }
 
     def document(self) -> dict[str, Any]:
-        """The comparison as `--format json` writes it."""
+        """The comparison in the form of `--format json`."""
         return msgspec.to_builtins(self.parts(), enc_hook=list)

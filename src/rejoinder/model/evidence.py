@@ -1,7 +1,7 @@
-"""What a check of the user's own is given: scripts and webhooks as JSON, functions as an object.
+"""The input of the user's own checks: JSON for scripts and webhooks, an object for functions.
 
-The first seven fields are those of AgentV's code evaluators, by their names there; `question` is the one that the
-candidate received.
+The first seven fields are those that AgentV's code evaluators get, by their names there; `question` is the one that the
+target received.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rejoinder.model.messages import ChatMessage, ToolCall
 
 
 class Segment(Struct, frozen=True, omit_defaults=True):
-    """A piece of the case's messages: a text, or a file with its path as written, its content and where it lies."""
+    """A piece of the case's messages: a text, or a file with its written path, its content and its location."""
 
     type: str
     value: str = ""
@@ -34,11 +34,11 @@ class Said(Struct, frozen=True):
 
 class Evidence(Struct, frozen=True, kw_only=True):
     question: str
-    """The conversation up to this reply, exactly as the candidate received it."""
+    """The conversation up to this reply, exactly as the target received it."""
     expected_outcome: str
     reference_answer: str
     candidate_answer: str
-    """The reply that is checked."""
+    """The reply to check."""
     guideline_paths: tuple[str, ...] = ()
     input_files: tuple[str, ...] = ()
     input_segments: tuple[Segment, ...] = ()
@@ -51,7 +51,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     trial: int = 1
     turn: int = 1
     turns: tuple[Said, ...] = ()
-    """Every turn so far, the one that is checked last."""
+    """Every turn so far; the last one is checked."""
     input_messages: tuple[ChatMessage, ...] = ()
     expected_messages: tuple[ChatMessage, ...] = ()
     guidelines: str = ""
@@ -64,13 +64,13 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     @property
     def reply(self) -> str:
-        """The reply that is checked."""
+        """The reply to check."""
         return self.candidate_answer
 
 
 class Opinion(Struct, frozen=True, kw_only=True):
-    """What a check of the user's own thinks of a reply. Without a score it is 1 for passed and 0 for failed; without
-    `passed` the score is held against the check's threshold."""
+    """The verdict of a user's own check. Without a score it is 1 for passed and 0 for failed; without `passed` the
+    check's threshold decides by the score."""
 
     passed: bool | None = None
     score: float | None = None

@@ -1,7 +1,7 @@
-"""How a check's fields are written in a suite: what the reader and the JSON Schema need to know beyond their types.
-It stands in the field's annotation; a text there is the description in the schema.
+"""The written form of a check's fields: information for the reader and the JSON Schema that types do not express. It is
+in the field's annotation; a text there is the description in the schema.
 
-Rules for texts are for the schema alone (`extra_json_schema`): a text may be empty once its variables are filled in.
+Rules for texts hold only in the schema (`extra_json_schema`): a text may become empty once its variables are filled in.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from msgspec import Meta, Struct, structs
 
 
 class Reading(Enum):
-    """How a field's value is read from a suite."""
+    """The method that reads a field's value from a suite."""
 
     AS_WRITTEN = auto()
     TEMPLATE = auto()
     """A text whose variables are filled in."""
     PATTERN = auto()
-    """The same for a text that must not become empty; a number is taken as it is written."""
+    """Like TEMPLATE, for a text that must not become empty; a number is taken as written."""
     TARGET = auto()
     """The name of a target."""
     COMMAND = auto()
     """A command line, or the words of a command."""
     JSON = auto()
-    """Any value; kept as JSON text."""
+    """Any value, kept as JSON text."""
     DURATION = auto()
     """A number of seconds, or a time with its unit, such as `5ms`."""
     DERIVED = auto()
@@ -35,7 +35,7 @@ class Reading(Enum):
 
 
 class Key(Struct, frozen=True):
-    """The field's key in a suite, if it is not the field's name."""
+    """The field's key in a suite, if it differs from the field's name."""
 
     name: str
 
@@ -57,9 +57,9 @@ Names: TypeAlias = Annotated[
     tuple[Annotated[str, Meta(extra_json_schema={"minLength": 1})], ...],
     _TEXT_OR_LIST,
 ]
-"""One name, or several of which one is enough."""
+"""One name, or several; any one of them is enough."""
 Patterns: TypeAlias = Annotated[tuple[Pattern, ...], _TEXT_OR_LIST, Meta(extra_json_schema={"x-code": "empty-pattern"})]
-"""One text, or several of which one is enough."""
+"""One text, or several; any one of them is enough."""
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 PositiveCount: TypeAlias = Annotated[int, Meta(ge=1)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
@@ -70,26 +70,26 @@ Duration: TypeAlias = Annotated[
     Meta(gt=0),
     Meta(extra_json_schema={"type": ["number", "string"], "pattern": r"^\s*[0-9]+(\.[0-9]*)?\s*(ms|s|min)\s*$"}),
 ]
-MOST_SECONDS = "The most seconds that it may take; 60 unless given."
+MOST_SECONDS = "Timeout in seconds; 60 by default."
 
 
 class Field(Struct, frozen=True):
-    """A field as a suite's reader and the schema see it."""
+    """A field in the form that the suite's reader and the schema use."""
 
     name: str
     key: str
     type: Any
-    """Without `None` and annotations; a list if it is one of several."""
+    """The type without `None` and annotations; a list if the field is one of several."""
     description: str | None
     reading: Reading
-    """Of a list: how each of its texts is read."""
+    """For a list: the reading of each text."""
     metas: tuple[Meta, ...]
     required: bool
 
 
 @lru_cache(maxsize=256)
 def fields_of(kind: type[Struct], base: type[Struct]) -> tuple[Field, ...]:
-    """The fields that a kind of check declares itself, without those of the base."""
+    """The fields that a kind of check declares itself, without the base's fields."""
     declared = [name for parent in kind.__mro__ if parent not in base.__mro__ for name in parent.__annotations__]
     hints = get_type_hints(kind, include_extras=True)
     own = {field.name: field for field in structs.fields(kind)}

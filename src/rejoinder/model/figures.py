@@ -1,4 +1,4 @@
-"""Figures that statistics compute, as frozen values that summaries and comparisons hold; `stats.words` says them."""
+"""Figures that statistics compute, as frozen values that summaries and comparisons hold; `words.figures` says them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,58 @@ class Rate(Struct, frozen=True):
     def without_errors(self) -> float | None:
         """The share of passes among the trials without an error."""
         return self.passed / (self.of - self.errors) if self.of > self.errors else None
+
+    @property
+    def if_tested(self) -> Rate | NoRate:
+        """The same rate, unless errors hide it."""
+        because = why_untested(self.errors, self.of)
+        return self if because is None else NoRate(because, self.of, self.errors)
+
+
+NoRateReason = Literal[
+    "untested",
+    "running",
+    "killed",
+    "interrupted",
+    "budget",
+    "unfinished",
+    "fail-fast",
+    "given-up",
+    "several-targets",
+    "several-variants",
+    "several-conditions",
+    "errors",
+    "nothing",
+]
+"""Why there is no pass rate: the first of these that applies. Every conversation ended in an error; the run is running,
+or was cut off; conversations are missing; it stopped at the first failure; a target was given up; a common rate of
+several is a rate of none of them; more than half ended in an error; no conversation counts."""
+
+
+class NoRate(Struct, frozen=True):
+    """The reason in the place of a pass rate that would mislead."""
+
+    because: NoRateReason
+    finished: int
+    errors: int
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether there are rates of parts instead: of each target, variant or condition."""
+        return self.because in SEVERAL
+
+
+SEVERAL: tuple[NoRateReason, ...] = ("several-targets", "several-variants", "several-conditions")
+
+
+def why_untested(errors: int, finished: int) -> Literal["untested", "errors", "nothing"] | None:
+    """Why this number of errors hides the rate of what has finished: it would be a rate of errors. None if it does
+    not."""
+    if not finished:
+        return "nothing"
+    if errors == finished:
+        return "untested"
+    return "errors" if 2 * errors > finished else None
 
 
 class Spread(Struct, frozen=True):
@@ -198,8 +250,6 @@ class CaseChange(Struct, frozen=True):
     p_value: float | None
     """Fisher's, one-sided, corrected by Holm; None below six repeats, if nothing can be claimed."""
     verdict: Literal["better", "worse", "flipped", "cannot-tell"]
-    place: int = 0
-    """Its place among the pairs."""
 
     @property
     def broke(self) -> bool:

@@ -1,6 +1,6 @@
-"""How conversations are written down: the options an author may set and the profiles that set their defaults.
+"""The form of written conversations: options that an author may set, and profiles that set their defaults.
 
-A profile is nothing but data: formatting asks for a property, never for a profile's name.
+A profile is only data: formatting asks for a property, never for a profile's name.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class Formatting(Struct, frozen=True, kw_only=True):
     # What only a profile sets.
     guidelines_style: FileStyle = "header"
     guidelines_by_base_name: bool = False
-    """Does the header of a guideline show the base name of the file instead of its path as written?"""
+    """Whether the header of a guideline shows the file's base name instead of its path as written."""
     system_text_counts: bool = True
-    """Does a system message count when turns with content are counted for the marker decision?"""
+    """Whether a system message counts as a turn with content for the marker decision."""
     flat_shows_all: bool = False
-    """Does the flat form hold all messages, or only the visible one?"""
+    """Whether the flat form holds all messages instead of only the visible one."""
     attached_in_flat: bool = True
     attached_in_turns: bool = True
     attached_in_chat: bool = True
-    """Outside leading system messages; those keep their references wherever turns do."""
+    """Applies outside of leading system messages; those keep their references wherever turns do."""
     guideline_only_turns: bool = True
     has_chat_prompt: bool = True
     default_before_guidelines: bool = True
-    """Does a chat whose system message has nothing but guidelines begin with the default system prompt?"""
+    """Whether a chat whose system message has only guidelines begins with the default system prompt."""
     later_roles_as_assistant: bool = False
     """Send later system messages and tool messages as marked assistant messages."""
 
@@ -80,5 +80,5 @@ _PROFILES: dict[ProfileName, Formatting] = {
 
 
 def formatting_for(profile: ProfileName = "spec", **explicit: Any) -> Formatting:
-    """The profile's options, with what the author set explicitly on top."""
+    """The profile's options, overridden by the author's explicit ones."""
     return structs.replace(_PROFILES[profile], **explicit)

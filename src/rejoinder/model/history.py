@@ -1,4 +1,4 @@
-"""Runs as a list shows them: one row a run, the notes that people gave it, and the trend of a suite."""
+"""Runs in a list: one row per run, the user's notes on it, and the trend of a suite."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from rejoinder.model.boards import Verdict
+from rejoinder.model.figures import NoRateReason
 from rejoinder.model.results import Count, Number
-from rejoinder.model.runs import CaseVerdicts, RunStatus, mostly_errors
+from rejoinder.model.runs import CaseVerdicts, RunStatus
 
 ListedStatus: TypeAlias = RunStatus | Literal["damaged"]
 Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
@@ -21,18 +23,18 @@ MOST_TAGS = 100
 
 
 _OUTCOMES: dict[int, Outcome] = {0: "passed", 1: "failed"}
-"""By the exit code of a run that was completed."""
+"""By the exit code of a completed run."""
 
 
 class Notes(Struct, frozen=True):
-    """`notes.json`: what people wrote about a run."""
+    """`notes.json`: the user's notes on a run."""
 
     tags: Annotated[tuple[Tag, ...], Meta(max_length=MOST_TAGS)] = ()
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
 
 
 class RowFigures(Struct, frozen=True, kw_only=True):
-    """Of a summary, what a list shows; the names are the summary's."""
+    """The figures of a summary that a list shows; the names are the summary's."""
 
     total: Count
     passed: Count
@@ -43,24 +45,27 @@ class RowFigures(Struct, frozen=True, kw_only=True):
     first_try: Count
     recovered: Count
     pass_rate: Number | None
+    no_rate: NoRateReason | None = None
     total_tokens: Count
     total_cost: Number | None
     duration_s: Number
     exit_code: Annotated[int, Meta(ge=0, le=255)]
     by_case: CaseVerdicts = CaseVerdicts()
+    listening: tuple[Verdict, ...] = ()
+    """Of each target, variant or both that had something to recover from; at most 100."""
 
     @property
     def has_repeats(self) -> bool:
         """Whether cases were tried more than once. Earlier versions did not count cases."""
-        return 0 < self.by_case.total < self.passed + self.failed + self.errors
+        return 0 < self.by_case.total < self.finished
 
     @property
-    def is_mostly_errors(self) -> bool:
-        return mostly_errors(self.errors, self.passed + self.failed + self.errors)
+    def finished(self) -> int:
+        return self.passed + self.failed + self.errors
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """A run, or new grades of one, in a list."""
+    """A run, or a re-grade of one, in a list."""
 
     id: str
     status: ListedStatus
@@ -72,9 +77,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
     """`provider/model` of each target that has one."""
     planned: Count | None = None
     begun: Count | None = None
-    """Conversations that the journal of an unfinished run holds calls of; None if it was not counted."""
+    """Conversations with calls in an unfinished run's journal; None if not counted."""
     part: bool = False
-    """Was only a part of the cases chosen?"""
+    """Whether only a part of the cases was chosen."""
     replay_of: Name | None = None
     grade_of: Name | None = None
     fork_of: Name | None = None
@@ -90,18 +95,15 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> Outcome:
-        """The status; of a run that was completed, whether all passed."""
+        """The status; for a completed run, whether all passed."""
         if self.status != "completed" or self.summary is None:
             return self.status
         return _OUTCOMES.get(self.summary.exit_code, "error")
 
     @property
     def rate(self) -> float | None:
-        """The pass rate of a run that came to its end, if it has one."""
-        summary = self.summary
-        if summary is None or self.status != "completed" or summary.unfinished or summary.is_mostly_errors:
-            return None
-        return summary.pass_rate
+        """The pass rate of a completed run, if it has one. The figures of an earlier end do not count."""
+        return None if self.summary is None or self.status != "completed" else self.summary.pass_rate
 
     @property
     def cost(self) -> float | None:
@@ -113,7 +115,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
     @property
     def price_performance(self) -> float | None:
-        """vibecheck's score: percent passed for what it took, 1,000 points a dollar and 0.1 a second."""
+        """vibecheck's score: percent passed, divided by the effort (1,000 per dollar and 0.1 per second)."""
         rate, cost, duration_s = self.rate, self.cost, self.duration_s
         if rate is None or cost is None or duration_s is None or not 0 <= rate <= 1:
             return None
@@ -125,7 +127,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 def seconds_of(time: str | None) -> float | None:
-    """A time of a receipt in seconds since 1970; None if it is not known or not a time."""
+    """A time of a receipt in seconds since 1970; None if unknown or invalid."""
     try:
         return None if time is None else datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -138,20 +140,20 @@ class Trend(Struct, frozen=True):
     suite: str
     runs: int
     rates: tuple[float, ...]
-    """Of the latest of them."""
+    """Rates of the latest runs."""
 
 
 class Page(Struct, frozen=True):
-    """What a query finds: the rows to show, and how many there are in all."""
+    """The result of a query: the rows to show, and the total number."""
 
     rows: tuple[RunRow, ...]
     total: int
     known: int
-    """Runs that the project has."""
+    """Runs in the project."""
     shared: frozenset[str] = frozenset()
-    """Ends of ids that name more than one run."""
+    """Endings of ids that match several runs."""
     last: str | None = None
-    """The id that `last` stands for."""
+    """The id that `last` refers to."""
     trend: Trend | None = None
     baselines: dict[str, tuple[str, ...]] = {}
-    """The names of the baselines that runs of the project are, by id."""
+    """The names of the baselines made from each run, by run id."""

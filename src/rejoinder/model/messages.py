@@ -1,7 +1,7 @@
-"""Messages as an author wrote them, with the text of attached files already at hand, and what is sent of them.
+"""Messages as an author wrote them, with the text of attached files included, and the messages that are sent.
 
-Invariants: parts keep the order of the document; `text` is raw (formatting trims it, nothing else does);
-`at` is the place in the document that a diagnostic names.
+Invariants: parts keep the order of the document; `text` is raw (only formatting trims it); `at` is the place in the
+document that a diagnostic names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FilePart(Struct, frozen=True, tag="file", tag_field="part"):
 
 
 class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):
-    """A part of a type that this version does not know. Validation refuses it; formatting passes over it."""
+    """A part of an unknown type. Validation refuses it; formatting ignores it."""
 
     type: str
     at: str
@@ -45,12 +45,12 @@ Part: TypeAlias = TextPart | FilePart | OtherPart
 
 
 ToolStatus: TypeAlias = Literal["completed", "failed", "denied", "pending"]
-"""`denied`: the agent was not allowed to; `pending`: it was not heard of again."""
+"""`denied`: the agent was not allowed to make the call; `pending`: no result was reported."""
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
-    """A tool that an assistant calls. `arguments` is JSON text, as the model wrote it. Agents, which call their tools
-    themselves, tell what came of it."""
+    """A tool call of an assistant. `arguments` is JSON text, as the model wrote it. Agents, which run their tools
+    themselves, also report the result."""
 
     name: str
     arguments: str = "{}"
@@ -61,9 +61,9 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     """In seconds since 1970."""
     duration_s: Annotated[float, Meta(ge=0)] | None = None
     server: str = ""
-    """Whose tool it is, if it is one of an MCP server."""
+    """The MCP server of the tool, if it has one."""
     fault: FaultKind | None = None
-    """The failure on purpose that met it."""
+    """The deliberate failure of this call."""
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
@@ -76,8 +76,8 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
 
 class WantedBack(Struct, frozen=True, gc=False):
-    """What an API wants to have back with a reply that calls tools, beside its words and calls: what was thought, with
-    its signature. It means nothing to another model."""
+    """Content that an API requires back with a reply that calls tools, besides its words and calls: the thoughts, with
+    their signature. It has no meaning for another model."""
 
     by: str
     """The API and the model."""
@@ -93,9 +93,9 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     pictures: tuple[Picture, ...] = ()
-    """What a tool gave back beside its text."""
+    """Images that a tool returned besides its text."""
     failed: bool = False
-    """Does it tell of a tool that failed?"""
+    """Whether it reports a failed tool."""
     wanted_back: WantedBack | None = None
 
 
@@ -107,7 +107,7 @@ def trim(text: str) -> str:
 
 
 def trim_start(text: str) -> str:
-    """`trim` without the end: for text that goes on after something else."""
+    """`trim` without the end, for text that follows other text."""
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")
     text = text.removeprefix("\ufeff")
@@ -117,7 +117,7 @@ def trim_start(text: str) -> str:
 
 
 class Diagnostic(Struct, frozen=True, omit_defaults=True):
-    """Something an author should know about a prompt. `path` is set where a file is meant."""
+    """A message to the author about a prompt. `path` is set if it concerns a file."""
 
     code: str
     at: str
@@ -125,7 +125,7 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True):
 
 
 class RawRequest(Struct, frozen=True, omit_defaults=True):
-    """What results log about the first request."""
+    """The logged form of the first request."""
 
     question: str
     guidelines: str
@@ -146,9 +146,9 @@ class Prompt(Struct, frozen=True, kw_only=True):
     question_toon: str | None = None
     expected_messages: tuple[ChatMessage, ...] = ()
     reference_answer: str = ""
-    """What judges and code evaluators are shown of the case's expected messages."""
+    """The case's expected messages as judges and code evaluators see them."""
     later: bool = False
-    """Whether it is of a later turn. Then `question` holds what the candidate has said, beside what it was asked."""
+    """Whether it belongs to a later turn. Then `question` includes the target's earlier replies."""
 
     @property
     def raw_request(self) -> RawRequest:

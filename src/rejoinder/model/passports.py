@@ -1,6 +1,6 @@
-"""Judge passports: how far a judge can be trusted, measured against replies that people have labelled.
+"""Judge tests: the reliability of a judge, measured against human labels.
 
-A passport holds for one judge (its model) with one set of instructions (its digest).
+A result holds for one judge (its model) with one set of instructions (its digest).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rejoinder.model.results import Count, Interval, Number
 
 PASSPORT_FORMAT = 1
 Part = tuple[Count, Count]
-"""A number of replies, and of how many."""
+"""A count of replies, and the total."""
 
 
 class Labels(Struct, frozen=True):
@@ -22,11 +22,11 @@ class Labels(Struct, frozen=True):
     hash: str
     rows: Count
     scored: Count
-    """Rows that the judge gave a verdict on."""
+    """Rows with a verdict of the judge."""
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """How far the judge's verdicts agree with people's; None where it cannot be computed."""
+    """The agreement of the judge's verdicts with human labels; None if it cannot be computed."""
 
     scored: Count = 0
     agreement: Number | None
@@ -41,26 +41,26 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class VerdictTable(Struct, frozen=True):
-    """People's labels against the judge's verdicts, counted."""
+    """Human labels against the judge's verdicts, counted."""
 
     both_pass: Count = 0
     judge_only: Count = 0
-    """The judge passes what people fail."""
+    """The judge passes, the human fails."""
     human_only: Count = 0
-    """People pass what the judge fails."""
+    """The human passes, the judge fails."""
     both_fail: Count = 0
 
 
 class SelfConsistency(Struct, frozen=True):
-    """How often one judge repeats its own verdict on the same reply."""
+    """The rate at which a judge repeats its own verdict on the same reply."""
 
     replies: Count
-    """Those judged at least twice; only these can tell."""
+    """Replies judged at least twice; only these count here."""
     total: Count
     pairwise: Number
     """The mean, over replies, of the share of equal pairs of verdicts."""
     unanimous: Number
-    """The share of replies on which all verdicts are equal."""
+    """The share of replies with equal verdicts only."""
     unanimous_interval: Interval
     """Wilson, over replies."""
     alpha: Number | None
@@ -68,7 +68,8 @@ class SelfConsistency(Struct, frozen=True):
 
 
 class ClusteredRate(Struct, frozen=True):
-    """A rate over observations that come in clusters: several of one reply say less than as many of different ones."""
+    """A rate over clustered observations: several of one reply are worth less than the same number from different
+    replies."""
 
     rate: Number
     n: Count
@@ -79,7 +80,7 @@ class ClusteredRate(Struct, frozen=True):
 
 
 class PositionBias(Struct, frozen=True):
-    """What the order of two answers does to a judge that compares them."""
+    """The effect of the order of two answers on a judge that compares them."""
 
     pairs: Count
     consistent: Number
@@ -87,12 +88,13 @@ class PositionBias(Struct, frozen=True):
     consistent_interval: Interval
     """Wilson, over pairs."""
     to_first: Count
-    """Pairs in which an answer does better for standing first."""
+    """Pairs in which an answer does better in the first position."""
     to_second: Count
     first: ClusteredRate | None
-    """How often the first position wins, over the orders without a tie, clustered by pair; None if all are ties."""
+    """The rate at which the first position wins, over the orders without a tie, clustered by pair; None if all are
+    ties."""
     p_value: Number | None
-    """Exact and two-sided, of to_first against to_second; None when no pair depends on the order."""
+    """Exact and two-sided, of to_first against to_second; None if no pair depends on the order."""
     flips: Number
     """The share of pairs whose verdict changes with the order."""
 
@@ -100,7 +102,7 @@ class PositionBias(Struct, frozen=True):
 class Figures(Rates, frozen=True, kw_only=True):
     confusion: VerdictTable = VerdictTable()
     with_errors: Rates | None = None
-    """The same rates, with each missing verdict as a wrong one."""
+    """The same rates with each missing verdict counted as wrong."""
     self_consistency: SelfConsistency | None = None
     position: PositionBias | None = None
 
@@ -114,14 +116,14 @@ class Passport(Struct, frozen=True, kw_only=True):
     kind: str
     """The check, such as `llm_judge`."""
     asked: str = ""
-    """What the judge was asked, as it was written."""
+    """The judge's instructions as written."""
     labels: Labels
     repeat: Annotated[int, Meta(ge=1)] = 1
     figures: Figures
     passes: Part
-    """Of the replies that people pass, how many the judge passes: sensitivity."""
+    """Replies that the judge passes, of those that the human passes: sensitivity."""
     fails: Part
-    """Of the replies that people fail, how many the judge fails: specificity."""
+    """Replies that the judge fails, of those that the human fails: specificity."""
     version: str
     created_at: str
 
@@ -131,7 +133,7 @@ class Passport(Struct, frozen=True, kw_only=True):
 
 
 class PassportBrief(Struct, frozen=True):
-    """What a summary says of a passport."""
+    """The summary's part of a judge test."""
 
     labels: Count
     created_at: str
@@ -139,16 +141,16 @@ class PassportBrief(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """What the judge said of one labelled reply, in all repeats."""
+    """The judge's verdicts on one labelled reply, in all repeats."""
 
     id: str
     label: bool
     verdicts: list[bool]
     reasons: list[str]
     orders: list[tuple[float, float]]
-    """For a comparison: the score of the reply when it was shown first, and when second."""
+    """For a comparison: the reply's score in the first position, and in the second."""
     troubles: list[str]
-    """Why there was no verdict."""
+    """Reasons for missing verdicts."""
     reply: str = ""
 
     @property
@@ -157,7 +159,7 @@ class Finding(Struct, frozen=True):
 
 
 def describe_judge(kind: str, written: str) -> str:
-    """A judge in one line, as its author wrote it."""
+    """A judge on one line, as its author wrote it."""
     asked: Any = msgspec.json.decode(written) if written else {}
     criteria = asked.get("criteria") or asked.get("prompt") or ""
     if isinstance(criteria, list):

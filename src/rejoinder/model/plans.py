@@ -1,7 +1,7 @@
-"""Conversations that go on when the reply is right: planned turns, simulated users, and checks of the whole.
+"""Conversations that continue after a right reply: planned turns, simulated users, and conversation checks.
 
-A plan is a list of steps. Each is said however the reply before was, and has a level of its own: what its reply has to
-satisfy, and the follow-ups that answer back. A simulated user thinks of the next words itself.
+A plan is a list of steps. Each step is sent whatever the previous reply was, and has its own level: the conditions for
+its reply, and the follow-ups. A simulated user invents its next words itself.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Aggregation: TypeAlias = Literal["mean", "min", "max"]
 PassSteps: TypeAlias = Literal["all", "aggregate"]
 Manner: TypeAlias = Literal["patient", "terse", "drip", "frustrated"]
 Condition: TypeAlias = Literal["full", "concat", "sharded"]
-"""How a sharded task is put: whole, in one message of all its pieces, or a piece a turn."""
+"""The form of a sharded task: whole, in one message of all its pieces, or one piece per turn."""
 
 
 class Extract(Check, frozen=True, kw_only=True, tag="extract"):
-    """Takes a value out of a step's reply, for the words of later turns. Where it finds none, the step fails."""
+    """Takes a value out of a step's reply, for the words of later turns. If it finds none, the step fails."""
 
     variable: str
     path: str | None = None
-    """A JSON path, or else a regular expression: its first group, or all that it matches."""
+    """A JSON path; otherwise a regular expression is used: its first group, or the whole match."""
     pattern: str | None = None
 
 
 MARK = "\ue000"
 MARKED = re.compile("\ue000(\\w+)\ue001")
-"""The place in a check where a value comes that an earlier turn extracts: its name between two characters that no text
-has."""
+"""The place in a check for a value that an earlier turn extracts: its name between two characters that no text
+contains."""
 
 
 def mark_of(name: str) -> str:
@@ -49,7 +49,7 @@ class Attached(Struct, frozen=True, tag="attached"):
 
 
 class Words(Struct, frozen=True):
-    """A message of a planned turn: texts, quotes of what was said before, and files."""
+    """A message of a planned turn: texts, quotes of earlier words, and files."""
 
     role: Role
     pieces: tuple[str | Quote | Attached, ...]
@@ -62,14 +62,14 @@ class Step(Struct, frozen=True, kw_only=True):
     level: Level = Level()
     name: str = ""
     says: tuple[Words, ...] = ()
-    """Its messages; those of the first step are the case's."""
+    """Its messages; the first step has the case's messages."""
     expected: str | None = None
     """The reference answer of its judges."""
     extracts: tuple[Extract, ...] = ()
     window_size: int | None = None
-    """How many turns the model is shown, this one among them; all of them unless given."""
+    """Number of turns that the model sees, including this one; all by default."""
     needs: tuple[str, ...] = ()
-    """The extracted values that its words or checks have places for."""
+    """The extracted values that its words or checks use."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -78,38 +78,38 @@ class Plan(Struct, frozen=True, kw_only=True):
     aggregation: Aggregation = "mean"
     pass_steps: PassSteps = "all"
     threshold: float = 0.5
-    """The least aggregated score with which the plan passes, with `pass_steps: aggregate`."""
+    """The minimum aggregated score to pass the plan, with `pass_steps: aggregate`."""
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """A user whose words a model thinks of."""
+    """A simulated user: a model invents its words."""
 
     at: str
     target: str
     persona: str = ""
     goal: str = ""
     knows: str = ""
-    """What it may tell, if it is asked."""
+    """Facts that it may tell if asked."""
     opening: str = ""
-    """Its first words; it thinks of them itself unless given."""
+    """Its first words; by default it invents them itself."""
     manner: Manner = "patient"
     max_turns: int = 10
     stop: str | None = None
-    """The word by which it ends."""
+    """The word by which it ends the conversation."""
     reached: AnyCheck | None = None
-    """A check of the reply that ends it: the goal is reached."""
+    """A check of the reply that ends the conversation: the goal is reached."""
     audit: str | None = None
     """The target that judges whether it kept to its role."""
 
 
 class UserAudit(Judged, frozen=True, kw_only=True, tag="audit"):
-    """Asks a judge whether a simulated user kept to its role and to what it was told."""
+    """Asks a judge whether a simulated user kept to its role and instructions."""
 
     user: User
 
 
 Over: TypeAlias = Literal["last", "transcript", "always", "never", "by_turn", "after", "before"]
-"""What of a conversation a check looks at, and when it has to hold."""
+"""The part of a conversation that a check reads, and when the check must hold."""
 
 
 class ConversationCheck(Struct, frozen=True, kw_only=True):
@@ -117,14 +117,14 @@ class ConversationCheck(Struct, frozen=True, kw_only=True):
 
     over: Over
     checks: tuple[AnyCheck, ...]
-    """The check; the two of `after` (when, then) and `before` (first, second)."""
+    """The check; for `after` (when, then) and `before` (first, second) both of them."""
     at: str
     turn: int | None = None
-    """Of `by_turn`: the last turn on which it may pass."""
+    """For `by_turn`: the last turn on which it may pass."""
     turns: tuple[int, int] | None = None
-    """The turns that it looks at, from the first to the last of them; all unless given."""
+    """The first and the last turn to check; all by default."""
     final: bool = False
-    """Is only the last reply of each step looked at? Turns are steps then."""
+    """Whether only the last reply of each step counts. Turn numbers are step numbers then."""
     name: str | None = None
     weight: float = 1.0
     required: bool = False

@@ -1,4 +1,4 @@
-"""Mistakes in files: what, where, why, and the line that would be right."""
+"""Mistakes in files: what, where, why, and the corrected line."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KEY = (
     r"""|(?P<c>//[^\s/@:]*:)[^\s/@]+(?=@)"""
     rf"""|(?P<d>){KNOWN_KEY}"""
 )
-"""A key or a password that stands in a line as it is: by its name, its place in an address, or its first letters.
-Compiled when the first mistake is found."""
+"""A literal key or password in a line: found by its name, its place in an address, or its first letters. Compiled when
+the first mistake is found."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     column: int = 1
     severity: Literal["error", "warning"] = "error"
     suggestion: str | None = None
-    """A line that can be pasted in place of the wrong one."""
+    """A line to paste in place of the wrong one."""
     key: str | None = None
     first_line: int | None = None
     source: str | None = None
@@ -57,6 +57,6 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def _starred(found: re.Match[str]) -> str:
-    """Of the same length, so that columns stay right."""
+    """Stars of the same length, so that columns stay right."""
     before = found[found.lastgroup or "d"]
     return before + "*" * (len(found[0]) - len(before))

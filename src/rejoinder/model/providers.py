@@ -1,4 +1,4 @@
-"""What providers are: one row each. Their code is in `rejoinder/providers/` and is imported when a target needs it."""
+"""The providers: one row each. Their code is in `rejoinder/providers/` and is imported when a target needs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 
 class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the rest of the program needs to know of a provider. A plug-in may declare the same."""
+    """Properties of a provider that the rest of the program uses. A plug-in may declare the same."""
 
     local: bool = False
     """Answers come from this machine and cost nothing: no network, no key."""
@@ -23,9 +23,9 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     replies: bool = True
     """Answers messages with a text."""
     takes_tools: bool = False
-    """Can be offered tools, which it calls."""
+    """Can be offered tools, and calls them."""
     embeds: bool = False
-    """Turns a text into a vector. A server that resembles OpenAI's may still have no model for it."""
+    """Turns a text into a vector. An OpenAI-compatible server may still have no model for it."""
 
 
 class ProviderInfo(Traits, frozen=True, kw_only=True):
@@ -35,27 +35,27 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     also: tuple[str, ...] = ()
     """Its other names in suites."""
     needs: tuple[tuple[str, ...], ...] = ()
-    """Settings that it cannot do without; one of each group is enough."""
+    """Required settings; one of each group is enough."""
     addresses: tuple[str, ...] = ()
     """Settings for its address, if it has no usual one."""
     cached: bool = False
-    """An LLM API: an equal request means the same tomorrow, so `--cache` answers it. The others are code that changes
-    behind one address or name, and are asked always, unless a target says `cache: true`."""
+    """An LLM API: an equal request has the same meaning tomorrow, so `--cache` answers it. Other providers are code
+    that changes behind one address or name, and are always asked, unless a target has `cache: true`."""
     keyless: bool = False
     names_code: bool = False
-    """Do its settings name code of the project, which is looked for without being run?"""
+    """Whether its settings name code of the project, which is located without running it."""
     in_process: bool = False
     """Calls a Python function of the project, which its setting `call` names, in this process."""
     agent: bool = False
     """Reads a text transcript and opens files itself."""
     workspaces: bool = False
-    """Does each conversation have a folder to work in, which checks can look into?"""
+    """Whether each conversation has a folder to work in, which checks can read."""
     workers: int | None = None
-    """How many conversations it can have at the same time, if that is not for the target to say."""
+    """Maximum simultaneous conversations, if the target cannot set it."""
     recorded: bool = False
-    """Answers with conversations that already happened, and so only the cases that it has one for."""
+    """Answers with conversations that already happened, and so only cases that have one."""
     ready: bool = False
-    """Its name is a target, too, which no file needs to define."""
+    """Its name is also a target, which does not need a definition."""
     price_table: str = ""
     """Its name in the table of genai-prices."""
 
@@ -147,7 +147,7 @@ PROVIDERS = {
 }
 
 PROVIDER_NAMES = {written: name for name, info in PROVIDERS.items() for written in (name, *info.also)}
-"""Every name of a provider, and the one we call it by."""
+"""Every name of a provider, mapped to ours."""
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -161,17 +161,17 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
     "azure": ("AZURE_OPENAI_API_KEY",),
 }
-"""The environment variables that can hold a vendor's key, the one that wins first."""
+"""The environment variables that can hold a vendor's key, in order of precedence."""
 
 READY_NAMES = {"gemini": "gemini-cli"}
-"""Targets that no file needs to define and whose name is not their provider's: `gemini/MODEL` is Google's API."""
+"""Targets that need no definition and whose name differs from their provider's: `gemini/MODEL` is Google's API."""
 
 
 def row_of(provider: str) -> ProviderInfo:
-    """What is known of a provider without running code of others: of a plug-in, nothing."""
+    """The known properties of a provider, without running third-party code: none for a plug-in."""
     return PROVIDERS.get(provider) or ProviderInfo()
 
 
 def list_providers(*, embeds: bool = False) -> str:
-    """The providers that this version runs, for a message; `embeds`: those that give embeddings."""
+    """The providers of this version, for a message; `embeds`: only providers with embeddings."""
     return ", ".join(sorted(name for name, info in PROVIDERS.items() if info.embeds or not embeds))

@@ -1,15 +1,15 @@
-"""How a conversation ended: verdicts, turns and the outcome as the engine has them, and the `Result` that is kept.
+"""The result of a conversation: verdicts, turns and outcome in the engine's form, and the stored `Result`.
 
 A `Result` is a line of `results.jsonl` and the object that reports and library users read: it is written and read by
-the same schema. The order of its fields is that of the keys. A field with a default is left out if it has that
-value; a field without one is always written. Keys may be added, never renamed.
+the same schema. Its fields have the order of the keys. A field with a default is left out if it has that value; a field
+without one is always written. Keys may be added, never renamed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
 
@@ -25,18 +25,18 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
 LARGEST = 10**15
 _Whole: TypeAlias = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 Real: TypeAlias = _Whole | float
-"""A number that is written as it was read: 1 does not become 1.0."""
+"""A number that is written as read: 1 does not become 1.0."""
 Number: TypeAlias = _Whole | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Interval: TypeAlias = tuple[Number, Number]
 
 Status: TypeAlias = Literal["passed", "failed", "error", "skipped"]
 State: TypeAlias = Literal["passed", "failed", "error"]
 Span: TypeAlias = tuple[int, int]
-"""A part of a reply, from the first code point to the one behind the last."""
+"""A part of a reply: the first code point, and the one after the last."""
 
 
 def reaches(mean: float, wanted: float) -> bool:
-    """Does a mean of scores reach a threshold?
+    """Whether a mean of scores reaches a threshold.
 
     With a tolerance: in floating point the mean of three 0.7s is slightly below 0.7.
     """
@@ -44,7 +44,7 @@ def reaches(mean: float, wanted: float) -> bool:
 
 
 def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
-    """The mean of pairs of weight and score; None if there are none."""
+    """The mean of pairs of weight and score; None if empty."""
     pairs = list(pairs)
     if not pairs:
         return None
@@ -57,7 +57,7 @@ def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
 
 
 class Verdict(Struct, frozen=True, gc=False):
-    """What a check says of a reply. A check in error has neither passed nor failed."""
+    """A check's verdict on a reply. A check in error has neither passed nor failed."""
 
     check: str
     """The kind and its value as written: `match *72*`."""
@@ -67,9 +67,9 @@ class Verdict(Struct, frozen=True, gc=False):
     kind: str = ""
     """The check's key in a suite: `match`; `criterion` and `order` for the parts of a judge's verdict."""
     value: float | bool | None = None
-    """The check's value if it is a number or a truth value; a text stands in `check` alone."""
+    """The check's value if it is a number or a boolean; a text appears only in `check`."""
     spans: tuple[Span, ...] = ()
-    """Where in the reply, as it came, the check found what it looked for."""
+    """The places in the reply, as received, where the check found its text."""
     name: str | None = None
     metric: str | None = None
     calls: tuple[str, ...] = ()
@@ -79,21 +79,21 @@ class Verdict(Struct, frozen=True, gc=False):
     reasoning: str | None = None
     children: tuple[Verdict, ...] = ()
     usage: Usage = NO_USAGE
-    """What judges used."""
+    """Usage of judges."""
     cost: float | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     judged: bool = False
-    """Was a model asked for it?"""
+    """Whether a model was asked."""
     judge: str | None = None
     """The target that judged."""
     judged_by: str | None = None
-    """What the judge was told to do, as a digest: a judge's passport holds for it alone."""
+    """A digest of the judge's instructions: a judge test holds only for these."""
     threshold: float | None = None
-    """The least score that passes, where the score is not 0 or 1."""
+    """The minimum score to pass, if the score is not just 0 or 1."""
     votes: tuple[float, ...] = ()
-    """The scores of the single votes, if there were several."""
+    """The scores of the votes, if there were several."""
     found: str | None = None
-    """What was extracted from the reply."""
+    """The value extracted from the reply."""
 
     @property
     def passed(self) -> bool:
@@ -105,7 +105,7 @@ class AskedBy(Struct, frozen=True, gc=False):
 
     turn: Count
     check: tuple[Count, ...]
-    """Its place in that turn's `checks`, as an index path; empty where each passed and only the threshold failed."""
+    """Its place in that turn's `checks`, as an index path; empty if all checks passed and only the threshold failed."""
 
 
 class Turn(Struct, frozen=True, gc=False, kw_only=True):
@@ -114,20 +114,20 @@ class Turn(Struct, frozen=True, gc=False, kw_only=True):
     prompt: str
     passed: bool
     reply: Reply | None = None
-    """None where the call failed."""
+    """None if the call failed."""
     verdicts: tuple[Verdict, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
-    """The list that was sent."""
+    """The messages that were sent."""
     asked_by: AskedBy | None = None
     step: int | None = None
-    """The planned turn that it is, or answers back to, from 1; None without a plan."""
+    """The number of the planned turn, or of the one that the follow-up belongs to, from 1; None without a plan."""
     name: str | None = None
     """The name of that step."""
     hint: Hint | None = None
     doubts: bool = False
-    """Whether it was sent whether the reply before was right or wrong (`ask: always`)."""
+    """Whether it was sent regardless of the previous reply (`ask: always`)."""
     simulated: bool = False
-    """Did a simulated user think of its words?"""
+    """Whether a simulated user wrote its words."""
 
     @property
     def response(self) -> str | None:
@@ -139,7 +139,7 @@ class Turn(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """Why a conversation ended as `error`."""
+    """The error that ended a conversation."""
 
     type: str
     message: str
@@ -151,7 +151,7 @@ StepStatus: TypeAlias = Literal["passed", "recovered", "failed", "error", "skipp
 
 
 class StepResult(Struct, frozen=True, gc=False):
-    """What became of a planned turn and its follow-ups."""
+    """The result of a planned turn and its follow-ups."""
 
     step: Count
     name: str | None
@@ -160,7 +160,7 @@ class StepResult(Struct, frozen=True, gc=False):
 
 
 class Spoilt(Struct, frozen=True, gc=False):
-    """What a simulated user did wrong: it gave the answer away, fell out of its role or contradicted itself."""
+    """A simulated user's mistake: it gave the answer away, left its role or contradicted itself."""
 
     kind: Literal["leak", "role", "contradiction"]
     turn: Count
@@ -172,14 +172,15 @@ StoppedBy: TypeAlias = Literal["goal", "word", "limit"]
 
 
 class UserOutcome(Struct, frozen=True, gc=False):
-    """What a simulated user said and how it ended; `stopped_by` is None where the conversation broke off."""
+    """A simulated user's replies and the end of its conversation; `stopped_by` is None if the conversation was
+    interrupted."""
 
     replies: tuple[Reply, ...]
     stopped_by: StoppedBy | None = None
     spoilt: Spoilt | Literal["not audited"] | None = None
     audit: tuple[Verdict, ...] = ()
     goal: tuple[Verdict, ...] = ()
-    """Whether its goal was reached, by the check of `stop`."""
+    """Whether its goal was reached, according to the check of `stop`."""
 
     @property
     def has_broken_audit(self) -> bool:
@@ -187,18 +188,18 @@ class UserOutcome(Struct, frozen=True, gc=False):
 
 
 class CutOff(Struct, frozen=True, gc=False):
-    """An attempt at a conversation that did not get to its end, because its target lost it."""
+    """An unfinished attempt at a conversation that its target lost."""
 
     turn: int
-    """The turn that could not be asked."""
+    """The turn that could not be sent."""
     replies: tuple[Reply, ...]
-    """What the candidate said."""
+    """The target's replies."""
     others: tuple[Reply, ...] = ()
-    """What judges, simulated users and other targets said."""
+    """Replies of judges, simulated users and other targets."""
 
 
 class Outcome(Struct, frozen=True, gc=False, kw_only=True):
-    """How a conversation ended."""
+    """The outcome of a conversation."""
 
     status: Status
     turns: tuple[Turn, ...] = ()
@@ -211,15 +212,29 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     conversation_checks: tuple[Verdict, ...] = ()
     user: UserOutcome | None = None
     cut_off: tuple[CutOff, ...] = ()
-    """Attempts before this one."""
+    """Earlier attempts."""
     faults: tuple[FaultOutcome, ...] = ()
-    """What became of the failures of tools that were wanted."""
+    """The outcomes of deliberate tool failures."""
     broken_off: tuple[Reply, ...] = ()
-    """Replies with calls of tools, of a turn that came to no end."""
+    """Replies with tool calls, from a turn that was not finished."""
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+    @property
+    def recovered(self) -> bool:
+        """True if it passed after a follow-up."""
+        return self.passed and not passed_on_first_try(self)
+
+    @property
+    def is_spoilt(self) -> bool:
+        """True if its simulated user broke its role. An error stays an error, whatever was said before."""
+        return self.user is not None and isinstance(self.user.spoilt, Spoilt) and self.status in ("passed", "failed")
 
     @property
     def has_undecided_judge(self) -> bool:
-        """True if a judge was called and came to no verdict."""
+        """True if a judge was called and gave no verdict."""
         verdicts = [verdict for turn in self.turns for verdict in turn.verdicts]
         verdicts += self.conversation_checks
         verdicts += (*self.user.audit, *self.user.goal) if self.user is not None else ()
@@ -267,22 +282,22 @@ class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     children: tuple[CheckResult, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     threshold: Real | None = None
-    """The least score that passes, where the score is not 0 or 1."""
+    """The minimum score to pass, if the score is not just 0 or 1."""
     judge: str | None = None
     """The target that judged."""
     judged_by: str | None = None
     """The digest of the judge's instructions."""
     votes: tuple[Number, ...] = ()
     hits: tuple[str, ...] | None = None
-    """None where no judge or user code was asked for hits and misses."""
+    """None if no judge or user code was asked for hits and misses."""
     misses: tuple[str, ...] | None = None
     metric: str | None = None
     kind: str | None = None
     """The check's key in YAML: `match`."""
     value: float | bool | None = None
-    """The check's value if it is a number or a truth value."""
+    """The check's value if it is a number or a boolean."""
     spans: tuple[tuple[Count, Count], ...] = ()
-    """Where the check found, or missed, what it wants: [start, end) in code points of `response`."""
+    """The places where the check found, or missed, the expected text: [start, end) in code points of `response`."""
     calls: tuple[str, ...] = ()
     """Journal keys of its judge's calls."""
 
@@ -292,7 +307,7 @@ class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class SentMessages(Struct, frozen=True):
-    """The messages of a turn, as the difference to those of the turn before. `results.jsonl` has them in this form."""
+    """The messages of a turn, as the difference from the previous turn's. `results.jsonl` has this form."""
 
     kept: Count
     added: tuple[ChatMessage, ...]
@@ -310,61 +325,61 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     duration_s: Real
     cost_breakdown: Cost | None = None
     unpriced: str | None = None
-    """The model that has no known price."""
+    """The model without a known price."""
     model: str | None = None
-    """The model that the provider says has answered."""
+    """The model that answered, as reported by the provider."""
     finish_reason: str | None = None
     refusal: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
     thinking: str | None = None
     request_id: str | None = None
     messages: tuple[ChatMessage, ...] | None = None
-    """What was sent, with `include_messages`."""
+    """The sent messages, with `include_messages`."""
     sent: SentMessages | None = None
-    """The same in `results.jsonl`; reading replaces it by `messages`."""
+    """The difference form in `results.jsonl`; reading replaces it with `messages`."""
     cached: bool = False
-    """True where the reply comes from the cache: usage and cost are those of an earlier run."""
+    """True if the reply comes from the cache: usage and cost come from an earlier run."""
     timed: bool = False
-    """True if the time says something although the reply names no model: a service, a command or a function gave it."""
+    """True if the time is meaningful although the reply names no model: a service, a command or a function gave it."""
     asked_by: AskedBy | None = None
     started_at: str | None = None
     retries: Count = 0
     waited_s: Real = 0.0
     step: Count | None = field(default_factory=lambda: None)  # a factory's value is written as well
-    """The planned turn that it is, or answers back to, from 1; null without a plan."""
+    """The number of the planned turn, or of the one that the follow-up belongs to, from 1; null without a plan."""
     name: str | None = field(default_factory=lambda: None)
     """The name of that step."""
     hint: Hint | None = None
-    """How much the follow-up gives away."""
+    """The information that the follow-up gives away."""
     doubts: bool = False
-    """Whether it was sent whether the reply before was right or wrong (`ask: always`)."""
+    """Whether it was sent regardless of the previous reply (`ask: always`)."""
     simulated: bool = False
-    """Did a simulated user think of its words?"""
+    """Whether a simulated user wrote its words."""
     stop_reason: str | None = None
     """Why an agent stopped, in its own word."""
     session: str | None = None
-    """The target's own name for the conversation, where it keeps that itself."""
+    """The target's own name for the conversation, if it keeps the conversation itself."""
     workspace_diff: str | None = None
-    """What an agent has changed in its workspace since the beginning."""
+    """An agent's changes in its workspace since the start."""
     continued: bool = False
-    """Did the agent go on with its session here after the run had been killed?"""
+    """Whether the agent continued its session here after the run was killed."""
 
     @property
     def is_timed(self) -> bool:
-        """Whether its duration was measured and says something. A recording without times has 0."""
+        """Whether its duration was measured and is meaningful. A recording without times has 0."""
         return (self.model is not None or self.timed) and self.duration_s > 0
 
 
 class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attempt at a conversation that was cut off, after which it began anew. What it used is part of the result's
-    usage and cost."""
+    """An interrupted attempt at a conversation, which then restarted. Its usage is part of the result's usage
+    and cost."""
 
     turn: Count
-    """The turn that could not be asked."""
+    """The turn that could not be sent."""
     usage: UsageResult
     cost: Real | None
     judge_usage: UsageResult = NO_USAGE_RESULT
-    """Of judges, simulated users and others that were asked beside the candidate."""
+    """Usage of judges, simulated users and other targets."""
     judge_cost: Real | None = None
 
 
@@ -372,18 +387,18 @@ class UserResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The simulated user of a conversation."""
 
     turns: Count
-    """How often it spoke, its opening included."""
+    """Number of its messages, including the first."""
     stopped_by: StoppedBy | None
-    """By its goal, by its own word or at the limit; null where the conversation broke off."""
+    """Its goal, its own word or the limit; null if the conversation was interrupted."""
     spoilt: Spoilt | Literal["not audited"] | None
-    """What it did wrong; null where an audit found nothing."""
+    """Its mistake; null if an audit found none."""
     usage: UsageResult
     cost: Real | None
     target: str
     unpriced: str | None = None
-    """The model that has no known price; one on this machine has none and costs nothing."""
+    """The model without a known price; a model on this machine has none and costs nothing."""
     not_audited_because: str | None = None
-    """Why the audit that was asked for gave no verdict."""
+    """Why the requested audit gave no verdict."""
 
 
 class ErrorResult(Struct, frozen=True, omit_defaults=True):
@@ -394,43 +409,108 @@ class ErrorResult(Struct, frozen=True, omit_defaults=True):
 
 
 class ForkedFrom(Struct, frozen=True, omit_defaults=True):
-    """The run that a fork was made from, and how many of its turns were taken over."""
+    """The run that a fork was made from, and the number of turns taken from it."""
 
     run: str
     turns: Count
     said_again: bool = False
-    """True if the target keeps the conversation itself: these turns were said, and paid, again in a new session."""
+    """True if the target keeps the conversation itself: these turns were sent, and paid, again in a new session."""
+
+
+class Place(NamedTuple):
+    """The conversation of a run that a result belongs to."""
+
+    suite: str
+    case: str
+    target: str
+    variant: str
+    trial: int
 
 
 class CaseName(NamedTuple):
-    """What a case on one target is known by, in a run and in others: never by its id alone, and never by the name of
-    its suite, which another suite may have as well."""
+    """The identity of a case on one target, in one run and across runs: neither its id nor the suite's name would be
+    unique, because another suite may have the same."""
 
     file: str
-    """As `case_file` says."""
+    """The location, from `case_file`."""
     id: str
     target: str
     variant: str
 
 
 def task_of(case: str, condition: str | None) -> str:
-    """The id of a case, without the condition that is behind it."""
+    """The id of a case, without the condition at its end."""
     return case.removesuffix(f"/{condition}") if condition else case
 
 
 def case_file(suite_file: str, file: str) -> str:
-    """Where a case is found: its file and, for a row of a data set, that of the suite before it. Two suites may put
-    other questions to the rows of one data set."""
+    """The location of a case: its file and, for a row of a data set, the suite's file before it. Two suites may ask
+    different questions about the rows of one data set."""
     return f"{suite_file} > {file}" if suite_file and suite_file != file else file
 
 
-def answered_back(turns: Sequence[TurnResult]) -> Iterator[Sequence[TurnResult]]:
-    """Each turn of a plan, of a simulated user, or of neither, with the follow-ups that answer back to it."""
+def check_at(checks: Sequence[CheckResult], path: Sequence[int]) -> CheckResult | None:
+    """The check at an index path; None if missing."""
+    found: CheckResult | None = None
+    for place in path:
+        if place >= len(checks):
+            return None
+        found = checks[place]
+        checks = found.children
+    return found
+
+
+class _TurnLike(Protocol):
+    """A `Turn` or a `TurnResult`."""
+
+    @property
+    def depth(self) -> int: ...
+    @property
+    def passed(self) -> bool: ...
+
+
+_T = TypeVar("_T", bound=_TurnLike)
+
+
+def answered_back(turns: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Groups of turns: each turn of a plan, of a simulated user, or of neither, with its follow-ups."""
     start = 0
     for end in range(1, len(turns) + 1):
         if end == len(turns) or not turns[end].depth:
             yield turns[start:end]
             start = end
+
+
+def last_of_steps(turns: Sequence[_T]) -> list[_T]:
+    """The last turn of each step; each turn of a simulated user is a step."""
+    return [step[-1] for step in answered_back(turns)]
+
+
+def deciding_turns(result: Result) -> Iterator[TurnResult]:
+    """The turns whose checks decided that a conversation failed: the last one, or that of each planned step that did
+    not pass. With a simulated user a check of every turn may have failed earlier."""
+    if result.user is not None:
+        yield from (turn for turn in last_of_steps(result.turns)[:-1] if not turn.passed)
+    if not result.steps:
+        yield from (turn for turn in result.turns[-1:] if not turn.passed)
+    for step in result.steps:
+        if step.status in ("failed", "error"):
+            yield from [turn for turn in result.turns if turn.step == step.step][-1:]
+
+
+def passed_on_first_try(one: Outcome | Result) -> bool:
+    """True if a conversation would have passed without a follow-up.
+
+    If right replies are doubted too, the first reply decides this, and the last one whether the conversation passed. If
+    a conversation check failed, or a planned turn was never reached, the answer is no: an unknown result must not
+    flatter.
+    """
+    turns: Sequence[_TurnLike] = one.turns
+    if len(turns) < 2 or not any(turn.depth for turn in turns):
+        return one.passed
+    planned = [turn.passed for turn in turns if not turn.depth]
+    whole = all(check.state != "failed" for check in one.conversation_checks)
+    return whole and all(planned) and (not one.steps or len(planned) == len(one.steps))
 
 
 class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -442,9 +522,9 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     number: Count
     """The place of the case in its suite, from 1."""
     title: str
-    """What reports call the case."""
+    """The case's name in reports."""
     id_written: bool
-    """Did the author write the id?"""
+    """Whether the author wrote the id."""
     tags: tuple[str, ...]
     conversation_id: str | None
     metadata: dict[str, Any]
@@ -466,71 +546,69 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     error: ErrorResult | None
     cost_breakdown: Cost | None = None
     timestamp: str | None = field(default_factory=lambda: None)  # a factory's value is written as well
-    """The start of the first call; null if it is not known."""
+    """The start of the first call; null if unknown."""
     file: str = ""
-    """The file of the case, as seen from the project's root."""
+    """The file of the case, relative to the project's root."""
     line: Count = 0
     suite_file: str = ""
-    """The file of the suite, where the case stands in another one, such as a row in a data set."""
+    """The file of the suite, if the case is in another file, such as a row of a data set."""
     variant: str | None = None
     fork: ForkedFrom | None = None
     control: TurnResult | None = None
     """The first turn, asked again in a new conversation, with `control: afresh`."""
     needed: tuple[Count, Count] | None = None
-    """(4, 5) where four of five trials of the case have to pass."""
+    """(4, 5) if four of five trials of the case must pass."""
     quarantine: Quarantine | None = None
     steps: tuple[StepResult, ...] = ()
     """Each planned turn, in order."""
     conversation_checks: tuple[CheckResult, ...] = ()
-    """What checks say of the whole conversation."""
+    """The results of conversation checks."""
     user: UserResult | None = None
     condition: Condition | None = None
-    """Of a sharded task: how it was put."""
+    """For a sharded task: its form."""
     cut_off: tuple[CutOffResult, ...] = ()
-    """Attempts before this one: its target keeps the conversation itself, and had lost it when the run was resumed."""
+    """Earlier attempts: the target keeps the conversation itself, and had lost it when the run was resumed."""
     faults: tuple[FaultOutcome, ...] = ()
-    """The failures of tools that were wanted, and where they landed."""
+    """The deliberate tool failures, and the turns that they hit."""
     confirming: bool = False
-    """A further trial of a case that had failed and passes in a baseline. It was chosen by its outcome, so it counts in
-    no rate, total or baseline."""
+    """An additional trial of a case that failed and passes in a baseline. It was chosen by its outcome, so it does not
+    count in any rate, total or baseline."""
 
     @property
     def case(self) -> CaseName:
-        """What all its trials have in common."""
+        """The identity that all its trials share."""
         return CaseName(self.case_file, self.id, self.target, self.variant or "")
+
+    @property
+    def place(self) -> Place:
+        return Place(self.suite, self.id, self.target, self.variant or "", self.trial)
 
     @property
     def case_file(self) -> str:
         return case_file(self.suite_file, self.file)
 
     def counts_on(self, day: str) -> bool:
-        """False while its case is in quarantine, or where a simulated user has spoilt it: it is run and shown, and
+        """False while its case is in quarantine, or if a simulated user made it invalid: it is run and shown, but
         decides nothing."""
         return not self.is_spoilt and not self.is_apart_on(day)
 
     def is_apart_on(self, day: str) -> bool:
-        """Is its case in quarantine?"""
+        """Whether its case is in quarantine."""
         return self.quarantine is not None and not self.quarantine.is_over(day)
 
     @property
     def is_spoilt(self) -> bool:
-        """Has a simulated user spoilt it? One that ended in an error is an error, whatever was said before."""
+        """Whether a simulated user made it invalid. A conversation that ended in an error is an error, whatever was
+        said before."""
         return self.user is not None and isinstance(self.user.spoilt, Spoilt) and self.status in ("passed", "failed")
 
     @property
     def first_try(self) -> bool:
-        """Would it have passed without being answered back? Where right replies are doubted too, the first reply says
-        so, and the last one whether it passed. Where a check of the whole conversation failed, or a planned turn was
-        never reached, it would not: what can no longer be known does not flatter."""
-        if not self.was_answered_back:
-            return self.passed
-        planned = [turn.passed for turn in self.turns if not turn.depth]
-        whole = all(check.passed or check.error for check in self.conversation_checks)
-        return whole and all(planned) and (not self.steps or len(planned) == len(self.steps))
+        return passed_on_first_try(self)
 
     @property
     def caved(self) -> bool:
-        """Did it fail, and was a reply right until it was doubted?"""
+        """Whether it failed after a right reply was doubted."""
         return self.status == "failed" and any(
             turns[0].passed and not turns[-1].passed for turns in answered_back(self.turns)
         )
@@ -542,40 +620,40 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def was_answered_back(self) -> bool:
-        """Was a follow-up sent? The first turn is none."""
+        """Whether a follow-up was sent. The first turn does not count."""
         return len(self.turns) > 1 and any(turn.depth for turn in self.turns)
 
     @property
     def has_control(self) -> bool:
-        """Was its first turn asked again in a new conversation, and judged?"""
+        """Whether its first turn was asked again in a new conversation, and judged."""
         return self.control is not None and not any(check.error for check in self.control.checks)
 
     @property
     def recovered(self) -> bool:
-        """Did it pass after it was answered back?"""
+        """Whether it passed after a follow-up."""
         return self.passed and not self.first_try
 
     @property
     def recovered_at_once(self) -> bool:
-        """Was the first turn wrong, and right after its first follow-up? Only that is compared with asking afresh,
-        which happens once: who is asked again and again is right by chance sooner or later."""
+        """Whether the first turn failed and passed after its first follow-up. Only this is compared with the control,
+        which is also one attempt: repeated attempts eventually succeed by chance."""
         return self.failed_at_once and self.turns[1].passed
 
     @property
     def failed_at_once(self) -> bool:
-        """Was the first turn wrong, and answered back? What is said later depends on what was said before, so it cannot
-        be asked afresh."""
+        """Whether the first turn failed and got a follow-up. Later turns depend on earlier ones, so they have no
+        control."""
         return len(self.turns) > 1 and not self.turns[0].passed and self.turns[1].depth > 0
 
     @property
     def reply_times(self) -> tuple[float, ...]:
-        """The seconds that each reply took, of a model, a service, a command or a function. How fast a script answers
-        says nothing, and what was not measured has no time."""
+        """Seconds of each reply from a model, a service, a command or a function. The speed of a script means nothing,
+        and an unmeasured reply has no time."""
         return tuple([turn.duration_s for turn in self.turns if turn.response is not None and turn.is_timed])
 
     @property
     def total_cost(self) -> float | None:
-        """Dollars of the conversation and its judges; `cost` is without judges. None where a part has no known price.
+        """Dollars of the conversation and its judges; `cost` excludes judges. None if a part has no known price.
         Targets on this machine have none and cost nothing; others without a price are named in their turns."""
         unknown = any(turn.unpriced is not None for turn in self.turns)
         unknown = unknown or (self.user is not None and self.user.unpriced is not None)
@@ -586,13 +664,13 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
     @property
     def deciding_checks(self) -> tuple[CheckResult, ...]:
-        """The checks of the last turn, and those of the whole conversation."""
+        """The checks of the last turn, and the conversation checks."""
         return (*(self.turns[-1].checks if self.turns else ()), *self.conversation_checks)
 
 
 def is_in_error(turn: TurnResult, result: Result) -> bool:
-    """Did the conversation end in an error at this turn? Elsewhere it may have: at a check of the whole, or where a
-    simulated user failed."""
+    """Whether the conversation ended in an error at this turn. The error may also be in a conversation check or a
+    simulated user."""
     if result.status != "error" or turn.passed or turn is not result.turns[-1]:
         return False
     return turn.response is None or any(check.error for check in turn.checks)

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from rejoinder.model.checks import Hint
-from rejoinder.model.figures import Aptitude, Comparison, Corrected, FlipRate, NetRecovery, PassK, Rate, Transitions
+from rejoinder.model.clusters import Cluster
+from rejoinder.model.figures import (
+    SEVERAL,
+    Aptitude,
+    Comparison,
+    Corrected,
+    FlipRate,
+    NetRecovery,
+    NoRate,
+    NoRateReason,
+    PassK,
+    Rate,
+    Transitions,
+    why_untested,
+)
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.plans import Condition
 from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult
@@ -75,6 +89,25 @@ class LimiterResult(Struct, frozen=True):
     """Requests a second that it settled on; None where it never had to."""
     window: Count | None
     """Calls in flight that it settled on."""
+    targets: tuple[str, ...] = ()
+    """The targets whose calls passed it."""
+
+
+class TargetCalls(Struct, frozen=True):
+    """The calls of a target, and those that were repeated after errors. Refusals because of too many calls are in
+    `limits`. Calls of a process that was killed are not counted."""
+
+    target: str
+    made: Count
+    """Calls that have an outcome, repeated or not."""
+    retried: Count
+    errors: dict[str, Count]
+    """Failed attempts after which a call was repeated, by kind: `HTTP 500`, or the type of the error."""
+
+    def __add__(self, other: TargetCalls) -> TargetCalls:
+        """Both, of the same target."""
+        errors = {name: self.errors.get(name, 0) + other.errors.get(name, 0) for name in (*self.errors, *other.errors)}
+        return TargetCalls(self.target, self.made + other.made, self.retried + other.retried, errors)
 
 
 class DisabledTarget(Struct, frozen=True):
@@ -178,6 +211,8 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken_over: bool = False
     """Do its own files hold all that its parts hold?"""
     limits: tuple[LimiterResult, ...] = field(default_factory=lambda: ())
+    calls: tuple[TargetCalls, ...] = field(default_factory=lambda: ())
+    """None of targets that answer from this process at once."""
     given_up: tuple[DisabledTarget, ...] = field(default_factory=lambda: ())
     stale: tuple[str, ...] | None = None
     """Recordings that no call asked for."""
@@ -385,6 +420,14 @@ class CaseVerdicts(Struct, frozen=True):
         return self.passed + self.failed + self.errors
 
 
+class Repeated(Struct, frozen=True):
+    """Conversations in which a reply to a follow-up equals an earlier one, white space apart."""
+
+    conversations: Count
+    of: Count
+    """Conversations that got a follow-up."""
+
+
 class QuarantinedCase(Struct, frozen=True):
     id: str
     file: str
@@ -415,16 +458,6 @@ class Metric(Struct, frozen=True, kw_only=True):
     max: Number | None = None
 
 
-def mostly_errors(errors: int, finished: int) -> bool:
-    """Did more than half of the conversations end in an error? Then a rate would be one of errors."""
-    return 2 * errors > finished
-
-
-NoRate: TypeAlias = Literal["errors", "several-targets", "several-variants", "several-conditions"]
-"""Why there is no pass rate: every conversation ended in an error, or they are of several targets, prompt variants or
-conditions of sharded tasks, whose common rate is a rate of none of them."""
-
-
 class TargetSummary(Struct, frozen=True, kw_only=True):
     total: Count
     passed: Count
@@ -432,8 +465,10 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     errors: Count
     skipped: Count
     first_try: Count
+    recovered: Count = 0
+    """Earlier versions did not count it."""
     pass_rate: Number | None
-    no_rate: NoRate | None = None
+    no_rate: NoRateReason | None = None
     pass_rate_interval: Interval | None
     pass_rate_method: str | None = None
     cases: Count = 0
@@ -446,6 +481,7 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     net_recovery: NetRecovery | None = None
     recovery: tuple[Recovery, ...] = ()
     answered_back: Rate | None = None
+    repeated: Repeated | None = None
     by_hint: dict[Hint, HintRecovery] = field(default_factory=dict[Hint, HintRecovery])
     transitions: Transitions | None = None
     caves: Rate | None = None
@@ -454,12 +490,28 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     repeats: Repeats | None = None
     score: Scores | None = None
     metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
+    by_case: CaseVerdicts = CaseVerdicts()
 
     @property
-    def has_rate(self) -> bool:
-        """Is there a rate to show? Not of several targets, variants or conditions at once, and not where most are
-        errors."""
-        return self.pass_rate is not None and not mostly_errors(self.errors, self.total - self.skipped)
+    def finished(self) -> int:
+        return self.passed + self.failed + self.errors
+
+    @property
+    def has_repeats(self) -> bool:
+        """True if cases were tried more than once. Earlier versions did not count cases."""
+        return 0 < self.by_case.total < self.finished
+
+    @property
+    def rate(self) -> Rate | NoRate:
+        """The pass rate, or why there is none."""
+        return _rate(self)
+
+
+class PairSummary(TargetSummary, frozen=True, kw_only=True):
+    """One variant on one target."""
+
+    target: str
+    variant: str
 
 
 class JudgeSummary(Struct, frozen=True, kw_only=True):
@@ -533,8 +585,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     first_try: Count
     recovered: Count
     pass_rate: Number | None
-    no_rate: NoRate | None = None
-    """Why there is no pass rate; None if there is one, or where nothing has ended."""
+    no_rate: NoRateReason | None = None
+    """Why there is no pass rate; None if there is one."""
     pass_rate_interval: Interval | None
     pass_rate_method: str | None = None
     cases: Count | None = None
@@ -552,6 +604,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     net_recovery: NetRecovery | None = None
     answered_back: Rate | None = None
     """Of the replies that were wrong at first and got a follow-up, those that were right in the end."""
+    repeated: Repeated | None = None
+    """None if no follow-up was sent; earlier versions did not count it."""
+    clusters: tuple[Cluster, ...] = ()
+    """Why conversations did not pass, the largest clusters first; at most 20."""
     by_hint: dict[Hint, HintRecovery] = field(default_factory=dict[Hint, HintRecovery])
     """Recovery by what follow-ups give away, if they are labelled."""
     transitions: Transitions | None = None
@@ -586,6 +642,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     by_target: dict[str, TargetSummary]
     by_variant: dict[str, TargetSummary] = field(default_factory=dict[str, TargetSummary])
     """Empty where the suites have no variants. With several targets too, only the counts of each are told."""
+    by_pair: tuple[PairSummary, ...] = ()
+    """Each variant on each target; empty unless there are several of both."""
     metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
     judges: tuple[JudgeSummary, ...] = ()
     exit_code: Annotated[int, Meta(ge=0, le=255)]
@@ -597,9 +655,9 @@ class Summary(Struct, frozen=True, kw_only=True):
         return self.passed + self.failed + self.errors
 
     @property
-    def has_rate(self) -> bool:
-        """Whether there is a rate to show. As for a target."""
-        return self.pass_rate is not None and not mostly_errors(self.errors, self.finished)
+    def rate(self) -> Rate | NoRate:
+        """The pass rate, or why there is none. Everything that shows or uses the rate of a run takes this one."""
+        return _rate(self)
 
     @property
     def decided(self) -> int:
@@ -615,3 +673,62 @@ class Summary(Struct, frozen=True, kw_only=True):
     def has_repeats(self) -> bool:
         """Were cases tried more than once?"""
         return self.finished > self.by_case.total
+
+
+_Part = TypeVar("_Part", Summary, TargetSummary, PairSummary)
+
+
+def _rate(part: Summary | TargetSummary) -> Rate | NoRate:
+    if part.no_rate is None and part.rates is not None and part.rates.eventual.rate is not None:
+        return part.rates.eventual
+    return NoRate(part.no_rate or "nothing", part.finished, part.errors)
+
+
+def with_reasons(summary: Summary, run: Receipt) -> Summary:
+    """The summary with a reason in the place of each pass rate that would mislead; `rates` keeps what was counted. An
+    earlier version wrote such rates."""
+    whole = _with_reason(summary, run, unfinished=summary.unfinished > 0)
+
+    def parts(of: dict[str, TargetSummary]) -> dict[str, TargetSummary]:
+        return {name: _with_reason(part, run, unfinished=summary.unfinished > 0) for name, part in of.items()}
+
+    pairs = tuple(_with_reason(part, run, unfinished=summary.unfinished > 0) for part in summary.by_pair)
+    by_target, by_variant = parts(summary.by_target), parts(summary.by_variant)
+    return msgspec.structs.replace(whole, by_target=by_target, by_variant=by_variant, by_pair=pairs)
+
+
+def _with_reason(part: _Part, run: Receipt, *, unfinished: bool) -> _Part:
+    because = why_no_rate(part, run, unfinished=unfinished)
+    if because is None:
+        return part
+    spoilt = part.spoilt
+    if spoilt is not None and because != "nothing":  # where all was spoilt, every rate is possible
+        spoilt = msgspec.structs.replace(spoilt, bounds=None)
+    none = {"pass_rate": None, "pass_rate_interval": None, "pass_rate_method": None, "without_errors": None}
+    return msgspec.structs.replace(part, no_rate=because, spoilt=spoilt, **none)
+
+
+def why_no_rate(part: Summary | TargetSummary, run: Receipt, *, unfinished: bool) -> NoRateReason | None:
+    """Why a run, or one of its targets or variants, has no pass rate that can be believed; None if it has one. It is
+    decided here and nowhere else. `unfinished`: whether the run lacks conversations, of whichever part."""
+    hidden = why_untested(part.errors, part.finished)
+    if hidden == "untested":
+        return hidden
+    if run.status in ("running", "killed", "interrupted", "budget"):
+        return run.status  # quick conversations end first
+    if unfinished or run.status == "error":
+        return "unfinished"
+    if part.skipped:
+        return "fail-fast" if run.reported.fail_fast else "given-up"
+    if (several := _several(part)) is not None:
+        return several
+    return hidden
+
+
+def _several(part: Summary | TargetSummary) -> NoRateReason | None:
+    """Why a part has no common rate. An earlier version did not store that."""
+    if part.no_rate in SEVERAL:
+        return part.no_rate
+    if part.rates is not None or not isinstance(part, Summary):
+        return None
+    return "several-targets" if len(part.by_target) > 1 else "several-variants" if len(part.by_variant) > 1 else None

@@ -1,6 +1,6 @@
-"""What keys and passwords look like, in texts and in names: one place for all that look for them.
+"""Forms of keys and passwords, in texts and in names: one place for all code that looks for them.
 
-Patterns as texts: those who use them compile them when they are needed.
+The patterns are texts: each user compiles them when needed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,6 @@ _FIRST_LETTERS = (
     r"|xox[abprs]-|AKIA|ASIA"
 )
 KNOWN_KEY = rf"\b(?:{_FIRST_LETTERS})[\w-]{{12,}}"
-"""A key that is known by its first letters."""
+"""A key recognised by its first letters."""
 SECRET_WORDS = r"api[-_ ]?key|access[-_]?key|token|secret|passw(?:or)?d|pwd|authorization|credential"
-"""Words that name a secret, in whatever letters."""
+"""Words that name a secret, in any letter case."""

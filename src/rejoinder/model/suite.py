@@ -1,4 +1,4 @@
-"""Suites, cases and targets after loading: the same for every form that a file can have."""
+"""Suites, cases and targets after loading: the same values for every file format."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rejoinder.model.tools import MOST_ROUNDS, Tool
 
 FollowUps: TypeAlias = Literal["first", "all"]
 Control: TypeAlias = Literal["afresh"]
-"""What answering back is compared with: the first turn, asked again in a new conversation."""
+"""The control that follow-ups are compared with: the first turn, asked again in a new conversation."""
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """A named provider with its settings. `settings` are as written: `${{ VAR }}` is filled in when used."""
+    """A named provider with its settings. `settings` are kept as written: `${{ VAR }}` is filled in when used."""
 
     name: str
     provider: str
@@ -33,9 +33,9 @@ class Target(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     file: str | None = None
     variant: str = ""
-    """The variant of a suite whose settings it has, if they are not its own."""
+    """The variant of a suite whose settings replace its own."""
     tools: tuple[Tool, ...] = ()
-    """What it may call in every case that is put to it."""
+    """Tools that it may call in every case."""
 
     @property
     def mode(self) -> Mode:
@@ -47,11 +47,11 @@ class Variant(Struct, frozen=True, kw_only=True):
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    """They win over those of the targets that answer."""
+    """They win over the settings of the targets that answer."""
 
 
 class Quarantine(Struct, frozen=True):
-    """A case that is known to be flaky: until a date it is run and shown, and decides nothing."""
+    """A case that is known to be flaky: until a date it is run and shown, but decides nothing."""
 
     until: str
     """The first day on which it counts again, as in 2026-12-31."""
@@ -68,18 +68,19 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     level: Level
     """Level 0, of the first turn: the suite's checks, the case's checks, then its evaluators."""
     plan: Plan | None = None
-    """The planned turns, the first among them."""
+    """The planned turns, including the first."""
     user: User | None = None
-    """Who thinks of the words after the first; `level` is then what the last reply has to satisfy."""
+    """The simulated user, who writes the words after the first; `level` then holds the conditions for the last
+    reply."""
     conversation_checks: tuple[ConversationCheck, ...] = ()
     condition: Condition | None = None
-    """Of a sharded task: how it is put."""
+    """For a sharded task: its form."""
     number: int = 0
     """Its place among the suite's cases, from 1."""
     id_written: bool = False
-    """Did the author write the id, or a part of it?"""
+    """Whether the author wrote any part of the id."""
     file: str = ""
-    """The file that it stands in, as seen from the project's root: the suite, or the data set of its row."""
+    """The file that contains it, relative to the project's root: the suite, or the data set of its row."""
     line: int = 0
     """Its line there, from 1."""
     name: str | None = None
@@ -87,7 +88,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expected_messages: tuple[Message, ...] = ()
     conversation_id: str | None = None
     targets: tuple[str, ...] = ()
-    """The targets that answer; it is run on each of them."""
+    """The targets that answer; the case is run on each of them."""
     judge_target: str | None = None
     system_prompt: str = ""
     tags: tuple[str, ...] = ()
@@ -97,22 +98,22 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_turns: int | None = None
     control: Control | None = None
     repeat: int | None = None
-    """How often it is run, unless the command says more."""
+    """The number of trials, unless the command sets it."""
     needed: tuple[int, int] | None = None
-    """(4, 5) where four of five trials have to pass; every trial, unless said."""
+    """(4, 5) if four of five trials must pass; every trial by default."""
     quarantine: Quarantine | None = None
     variant: str = ""
-    """The variant of the suite that it is built for, if the suite has any: cases of one number differ by it."""
+    """The variant of the suite that it is built for, if the suite has any: cases with the same number differ by it."""
     prompt_prefix: str = ""
-    """The variant's words, which the first message of the user begins with."""
+    """The variant's words at the start of the first user message."""
     tools: tuple[Tool, ...] = ()
-    """What the model may call: the suite's tools, then the case's own."""
+    """Tools that the model may call: the suite's, then the case's own."""
     max_tool_rounds: int = MOST_ROUNDS
 
 
 def title_of(case: Case) -> str:
-    """What a case is called in reports: its name, else the first line of the last text of the user; of a simulated
-    user that thinks of its first words the goal."""
+    """A case's name in reports: its name, else the first line of the user's last text; for a simulated user that writes
+    its own first words, the goal."""
     if case.user is not None and not case.messages and not case.name:
         case = structs.replace(case, name=case.user.goal or case.user.persona)
     users = [message for message in case.messages if message.role == "user"]
@@ -127,7 +128,7 @@ def _is_text(part: Part) -> TypeGuard[TextPart]:
 
 
 def for_target(case: Case, target: Target | None) -> Case:
-    """The case as it is put to a target, whose system prompt is used if there is no other."""
+    """The case for a target: the target's system prompt is used if there is no other."""
     if target is None or not target.system_prompt or case.system_prompt.strip():
         return case
     return structs.replace(case, system_prompt=target.system_prompt)
@@ -135,24 +136,24 @@ def for_target(case: Case, target: Target | None) -> Case:
 
 @lru_cache(maxsize=256)
 def file_in_project(path: str, root: str) -> str:
-    """A suite's file as seen from the project's root: files of one name in two folders differ."""
+    """A suite's file relative to the project's root: files with the same name in two folders differ."""
     file = Path(path)
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 
 
 class LoadedWith(Struct, frozen=True, kw_only=True):
-    """What was added to the words of a suite's file when it was loaded. A run keeps it, so that `resume` loads the same
+    """Options that were added to a suite's file when it was loaded. A run stores them, so that `resume` loads the same
     suite."""
 
     targets: tuple[str, ...] = ()
-    """They win over every target that the suite names."""
+    """They replace every target that the suite names."""
     targets_file: str | None = None
     system_prompt: str | None = None
-    """Wins over the system prompts of suite and case; an empty one means none at all."""
+    """Replaces the system prompts of suite and case; an empty text means no system prompt."""
 
 
 class Suite(Struct, frozen=True, kw_only=True):
-    """A loaded suite. `cases` can be walked any number of times; data sets are streamed, not held."""
+    """A loaded suite. `cases` can be iterated over any number of times; data sets are streamed, not held in memory."""
 
     path: str
     root: str
@@ -163,20 +164,20 @@ class Suite(Struct, frozen=True, kw_only=True):
     formatting: Formatting = field(default_factory=Formatting)
     targets: dict[str, Target] = field(default_factory=dict[str, Target])
     judge_target: str | None = None
-    """The project's judge, where neither the case, the suite nor the target names one."""
+    """The project's judge, if neither the case, the suite nor the target names one."""
     embedding_target: str | None = None
-    """Its embeddings are compared by checks `semantic` that name no target."""
+    """Its embeddings are compared by `semantic` checks that name no target."""
     variants: tuple[Variant, ...] = ()
-    """Each case is there once for each of them."""
+    """Each case exists once per variant."""
     budget_usd: float | None = None
     budget_tokens: int | None = None
-    """What a run of the suite may use at most, where the command does not say."""
+    """The budget of a run of the suite, unless the command sets it."""
     threads: int | None = None
-    """How many conversations the suite itself asks to run at the same time."""
+    """The suite's own limit of simultaneous conversations."""
     prices: dict[str, Price] = field(default_factory=dict[str, Price])
-    """What the project says that tokens cost, by target, model or provider/model."""
+    """The project's prices of tokens, by target, model or provider/model."""
     secrets: dict[str, str] = field(default_factory=dict[str, str])
-    """Values that the suite used and that must never be shown, with the expression that names each."""
+    """Secret values that the suite used, with the expression that names each."""
     loaded_with: LoadedWith = LoadedWith()
     files: dict[str, str] = field(default_factory=dict[str, str])
-    """The files that hold texts of the suite, as seen from the project's root, each with the SHA-256 of its text."""
+    """The files of the suite's texts, relative to the project's root, each with the SHA-256 of its text."""

@@ -1,5 +1,6 @@
-"""Tools that a model may call in a conversation: how they are declared, offered and answered, and how they fail on
-purpose."""
+"""Tools that a model may call in a conversation: declared, offered and answered tools, and their deliberate
+failures.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +13,29 @@ from msgspec import Meta, Struct
 
 FaultKind: TypeAlias = Literal["timeout", "error", "malformed", "truncated", "slow", "empty"]
 NOT_CALLED: frozenset[FaultKind] = frozenset({"timeout", "error"})
-"""Faults with which the tool itself is not called: what it does stays undone."""
+"""Faults that replace the call: the tool itself is not called and has no effect."""
 MOST_ROUNDS = 10
-"""How often the results of tools are handed to a model in one turn, unless the suite says otherwise."""
+"""Maximum rounds of tool results in one turn, unless the suite sets it."""
 LONGEST_NAME = 64
-"""Of a tool as models are offered it: all APIs take so many letters, digits, `_` and `-`."""
+"""Maximum length of a tool name that all APIs accept. Allowed are letters, digits, `_` and `-`."""
 
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A failure that is wanted: at a certain call of a conversation, or at a share of all calls."""
+    """A deliberate failure: at a certain call of a conversation, or at a share of all calls."""
 
     fault: FaultKind
     at: int | None = None
-    """Which call, from 1."""
+    """The number of the call, from 1."""
     rate: float | None = None
     seed: int = 0
     tool: str = ""
-    """Of a server's tools this one alone."""
+    """The only tool of a server that it applies to."""
     seconds: float = 5.0
-    """How long `slow` takes, and `timeout` claims to have taken."""
+    """Seconds that `slow` takes, and that `timeout` claims to have taken."""
 
 
 class ScriptedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="scripted"):
-    """A tool that answers from a list: each call has the next answer, and the last one stays."""
+    """A tool that answers from a list: each call gets the next answer, and the last one repeats."""
 
     name: str
     description: str = ""
@@ -46,7 +47,7 @@ class ScriptedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="s
 
 
 class PythonTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="python"):
-    """A function of the project. Its signature and its docstring say what it takes and does."""
+    """A function of the project. Its signature and its docstring describe it."""
 
     call: str
     """`module:function`"""
@@ -58,7 +59,7 @@ class PythonTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="pyt
 
 
 class McpTools(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="mcp"):
-    """The tools of an MCP server: a program that is talked with over its pipes, or an address."""
+    """The tools of an MCP server: a program that speaks over its pipes, or an address."""
 
     name: str
     command: str = ""
@@ -67,11 +68,11 @@ class McpTools(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="mcp")
     url: str = ""
     headers: dict[str, str] = {}
     allow: tuple[str, ...] = ()
-    """Names of tools, with `*` for any letters; all of them if it is empty."""
+    """Names of tools, with `*` for any letters; empty: all tools."""
     timeout_s: float = 60.0
-    """How long a call may take."""
+    """Time limit of a call, in seconds."""
     scope: Literal["run", "conversation"] = "run"
-    """Whose server it is: that of the whole run, or each conversation has one."""
+    """The server's lifetime: one for the whole run, or one per conversation."""
     fails: tuple[Fault, ...] = ()
 
 
@@ -79,36 +80,36 @@ Tool: TypeAlias = ScriptedTool | PythonTool | McpTools
 
 
 def runs_code(tool: Tool) -> bool:
-    """Does it run code of the project on this machine?"""
+    """Whether it runs code of the project on this machine."""
     return isinstance(tool, PythonTool) or (isinstance(tool, McpTools) and bool(tool.command))
 
 
 def is_conversations_own(tool: Tool) -> bool:
-    """Has each conversation a server of its own, which knows what was done before?"""
+    """Whether each conversation has its own server, which remembers earlier calls."""
     return isinstance(tool, McpTools) and tool.scope == "conversation"
 
 
 def allows(server: McpTools, name: str) -> bool:
-    """May a tool of a server be offered?"""
+    """Whether a tool of a server may be offered."""
     return not server.allow or any(fnmatchcase(name, pattern) for pattern in server.allow)
 
 
 class Offered(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A tool as a model is offered it."""
+    """A tool in the form that a model sees."""
 
     name: str
     description: str
     parameters: str
     """A JSON Schema, as JSON."""
     tool: str
-    """Its own name."""
+    """The tool's own name."""
     server: str = ""
     source: int = 0
-    """Which of the conversation's declared tools it comes from."""
+    """The position of its declaration in the conversation's tools."""
 
 
 class Listed(Struct, frozen=True, omit_defaults=True):
-    """A tool as its server describes it."""
+    """A tool in its server's description."""
 
     name: str
     description: str = ""
@@ -116,14 +117,14 @@ class Listed(Struct, frozen=True, omit_defaults=True):
 
 
 class Picture(Struct, frozen=True, gc=False):
-    """An image that a tool gave back, as base64."""
+    """An image from a tool, as base64."""
 
     mime_type: str
     data: str
 
 
 class ToolAnswer(Struct, frozen=True, omit_defaults=True):
-    """What came of a call. A tool that failed says so to the model, and the conversation goes on."""
+    """The result of a call. If the tool failed, the model gets the error, and the conversation continues."""
 
     text: str
     failed: bool = False
@@ -131,12 +132,12 @@ class ToolAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class FaultOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What became of a fault in a conversation."""
+    """The outcome of a fault in a conversation."""
 
     tool: str
     fault: FaultKind
     landed: tuple[Annotated[int, Meta(ge=0)], ...] = ()
-    """The turns whose calls it met."""
+    """The turns whose calls it hit."""
     at: int | None = None
     rate: float | None = None
 
@@ -145,7 +146,7 @@ _NO_LETTER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def offered_name(server: str, tool: str) -> str:
-    """The name by which a model calls a tool: `server__tool`, in letters that every API takes."""
+    """The name by which a model calls a tool: `server__tool`, in characters that every API accepts."""
     whole = f"{server}__{tool}" if server else tool
     plain = _NO_LETTER.sub("_", whole)
     if plain == whole and len(plain) <= LONGEST_NAME:

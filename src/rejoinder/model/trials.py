@@ -1,4 +1,4 @@
-"""The trials of a case, counted: what rates and net recovery are computed from."""
+"""The trials of a case, counted: the basis of rates and net recovery."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from rejoinder.model.results import Result, is_in_error
 
 
 class TrialCounts(NamedTuple):
-    """Sums over the trials of a case. A trial that was skipped is none."""
+    """Sums over the trials of a case. Skipped trials do not count."""
 
     trials: int = 0
     passed: int = 0
     first: int = 0
-    """Those that were right on the first try; where right replies are doubted, they may have failed in the end."""
+    """Trials that passed on the first try; if right replies are doubted, they may still have failed later."""
     gained: int = 0
-    """Those that passed, and not on the first try."""
+    """Trials that passed, but not on the first try."""
     opened: int = 0
-    """Those whose first turn passed: the whole conversation, unless it is planned."""
+    """Trials whose first turn passed: the whole conversation, unless it is planned."""
     errors: int = 0
     failed: int = 0
-    """First turns that failed and got a follow-up, and those of them that passed after the first one:"""
+    """First turns that failed and got a follow-up; `recovered`: those that passed after the first follow-up."""
     recovered: int = 0
     controlled: int = 0
-    """The same, where the first turn was also asked afresh:"""
+    """Like `failed` and `recovered`, for trials whose first turn was also asked again in a new conversation."""
     against: int = 0
     afresh: int = 0
-    """Those of `controlled` that passed when asked afresh."""
+    """Trials in `controlled` that passed when asked again."""
     unjudged: int = 0
-    """Those whose first turn ended in an error: it is neither right nor wrong."""
+    """Trials whose first turn ended in an error: it is neither right nor wrong."""
 
     def plus(self, other: TrialCounts) -> TrialCounts:
         return TrialCounts(*map(add, self, other))
 
     def with_failures_of(self, some: TrialCounts) -> TrialCounts:
-        """All trials, with the failures of only some of them: the others say what asking afresh would have given."""
+        """All trials, but with the failures of only some: the other trials serve as the control for these."""
         return self._replace(
             failed=some.failed,
             recovered=some.recovered,
@@ -49,7 +49,7 @@ NO_TRIALS = TrialCounts()
 
 
 def count_trial(result: Result) -> TrialCounts:
-    """What one result counts."""
+    """The counts of one result."""
     if result.status == "skipped":
         return NO_TRIALS
     passed, errors = int(result.passed), int(result.status == "error")
@@ -57,7 +57,7 @@ def count_trial(result: Result) -> TrialCounts:
     unjudged = int(not result.turns or is_in_error(result.turns[0], result)) if errors else 0
     if not result.was_answered_back:
         return TrialCounts(trials=1, passed=passed, first=passed, opened=opened, errors=errors, unjudged=unjudged)
-    # What a simulated user says first is never the same: other trials are no control.
+    # A simulated user's first words always differ, so other trials cannot serve as a control.
     is_answered_back = result.failed_at_once and result.user is None
     at_once = is_answered_back and result.recovered_at_once
     control = result.control if is_answered_back and result.has_control else None

@@ -1,4 +1,4 @@
-"""Going through checks that hold other checks."""
+"""Iteration over checks that hold other checks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
 
 
 def walk_check(check: AnyCheck) -> Iterator[AnyCheck]:
-    """A check and everything in it, follow-ups left out."""
+    """A check and everything in it, except follow-ups."""
     yield check
     for part in parts_of(check):
         yield from walk_check(part)
 
 
 def follow_ups_of(level: Level) -> Iterator[FollowUp]:
-    """The follow-ups of a level and of the groups in it, in document order; those inside a group before its own."""
+    """The follow-ups of a level and its groups, in document order; those inside a group before its own."""
     for item in level.items:
         if isinstance(item.check, GROUPS):
             yield from follow_ups_of(Level(item.check.items))
@@ -45,7 +45,7 @@ def walk_level(level: Level) -> Iterator[AnyCheck]:
 
 
 def answers_in(level: Level) -> Iterator[AnyCheck]:
-    """The checks of a level and its follow-ups that words pass which hold the answer; not what is not to be said."""
+    """The checks of a level and its follow-ups that a text with the answer passes, except for what must not be said."""
     for item in level.items:
         if item.check is not None:
             yield from answers_of(item.check)
@@ -54,7 +54,7 @@ def answers_in(level: Level) -> Iterator[AnyCheck]:
 
 
 def answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
-    """The same of one check and those in it."""
+    """Like `answers_in`, for one check and the checks inside it."""
     if isinstance(check, TEXT_CHECKS):
         yield check
     elif not isinstance(check, Not):
@@ -63,12 +63,12 @@ def answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
 
 
 def levels_of(case: Case) -> tuple[Level, ...]:
-    """The levels of a case's planned turns; of one without a plan there is one."""
+    """The levels of a case's planned turns; a case without a plan has one."""
     return (case.level,) if case.plan is None else tuple(step.level for step in case.plan.steps)
 
 
 def walk_case(case: Case) -> Iterator[AnyCheck]:
-    """Every check of a case: of all its turns and follow-ups, of the whole conversation, and those that end it."""
+    """Every check of a case: of its turns and follow-ups, the conversation checks, and the checks that end it."""
     for level in levels_of(case):
         yield from walk_level(level)
     for over in case.conversation_checks:

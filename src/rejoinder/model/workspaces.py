@@ -1,4 +1,4 @@
-"""The workspace of an agent, as checks see it, and what a diff of it says."""
+"""An agent's workspace as checks see it, and the content of a diff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CUT = re.compile(r"^(?:Lines of .* are left out|\.\.\. and \d+ more files)$", r
 
 
 def is_cut(diff: str) -> bool:
-    """Is a diff too long to hold all lines?"""
+    """Whether a diff is too long to hold all lines."""
     return _CUT.search(diff) is not None
 
 
@@ -26,12 +26,13 @@ class Workspace(Protocol):
     workspace: Path
 
     def changed(self) -> Mapping[str, str]:
-        """The files that differ from what the agent was given, each with `added`, `changed` or `deleted`."""
+        """The files that changed since the start, each with `added`, `changed` or `deleted`."""
         ...
 
 
 class ChangedLines(Struct, frozen=True):
-    """How many lines a diff adds and removes, and its lines that belong to no file's text: headers and remarks."""
+    """The numbers of lines that a diff adds and removes, and its lines that are not file content: headers and
+    remarks."""
 
     added: int
     removed: int
@@ -39,8 +40,8 @@ class ChangedLines(Struct, frozen=True):
 
 
 def count_lines(diff: str) -> ChangedLines:
-    """Count the lines of a unified diff. How long a hunk is stands above it: what a line begins with says nothing, as
-    a removed `-- comment` looks like a header."""
+    """Count the lines of a unified diff. The length of a hunk is in its header, and decides: the first characters of a
+    line do not, because a removed `-- comment` looks like a header."""
     added = removed = old = new = 0
     headers: list[str] = []
     for line in diff.removesuffix("\n").split("\n"):
