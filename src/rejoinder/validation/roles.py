@@ -1,4 +1,4 @@
-"""Who is asked for a case: the target that answers, the judges, the one that gives embeddings."""
+"""The targets of a case: the one that answers, the judges, and the one that gives embeddings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Case, Check, Compare, Judged, Semantic, Suite, Target, for_target, kind_of, walk_case
 from rejoinder.model.providers import list_providers, row_of
 from rejoinder.model.tools import McpTools, Tool, allows
-from rejoinder.providers import info_of, wordllama
+from rejoinder.providers import wordllama
+from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.spelling import list_words
-from rejoinder.suite import check_target, is_known_provider, resolve
+from rejoinder.suite.target_names import check_target
+from rejoinder.suite.targets import is_known_provider, resolve
+from rejoinder.words.numbers import listed
 
 _MOST_LISTED = 6
 _MOST_CASES = 1000
-"""Cases that are looked at for judges before a hint is written."""
+"""Maximum cases that are searched for judges before a hint is written."""
 
 
 class Pair(Struct, frozen=True):
-    """A case and the target that it is put to."""
+    """A case and its target."""
 
     suite: Suite
     case: Case
@@ -32,7 +34,7 @@ class Pair(Struct, frozen=True):
 
 
 def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
-    """A case, the target that it is put to, and who judges there."""
+    """A case with its target, and the judge there."""
     if target_name is None:
         raise no_target(suite, case.id)
     target = find_target(suite, target_name)
@@ -50,7 +52,7 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
 
 
 def _judge_name(suite: Suite, case: Case, target: Target | None) -> str | None:
-    """The target that judges where a check names none; None if the candidate judges itself."""
+    """The judging target if a check names none; None if the target judges itself."""
     return case.judge_target or (target.judge_target if target else None) or suite.judge_target
 
 
@@ -59,7 +61,7 @@ def _asks_judge(case: Case) -> bool:
 
 
 def names_asked(suite: Suite, case: Case, candidate: str) -> Iterator[str]:
-    """The names of all targets that a case asks, also of such that are defined wrongly."""
+    """The names of all targets that a case asks, including invalid ones."""
     yield candidate
     if case.user is not None:
         yield case.user.target
@@ -75,7 +77,7 @@ def names_asked(suite: Suite, case: Case, candidate: str) -> Iterator[str]:
 
 
 def tools_of(pair: Pair) -> tuple[Tool, ...]:
-    """What the candidate may call: the tools of the case and of its target."""
+    """Tools that the target may call: its own and the tools of the case."""
     return pair.case.tools + pair.target.tools
 
 
@@ -90,26 +92,26 @@ def find_tools_fault(case: Case, target: Target) -> UsageError | None:
 
 
 def find_two_tools(tools: tuple[Tool, ...]) -> str | None:
-    """Whether there are two of one name."""
+    """A name that two tools share, if any."""
     names = [tool.name for tool in tools]
     twice = next((name for name in names if names.count(name) > 1), None)
     return None if twice is None else f"two tools have the name `{twice}`"
 
 
 def find_idle_faults(tool: Tool) -> Iterator[str]:
-    """Faults that cannot land, because the tool that they name is not offered."""
+    """Faults that cannot occur, because the tool that they name is not offered."""
     for fault in tool.fails:
         if not fault.tool:
             continue
         if not isinstance(tool, McpTools):
             if fault.tool != tool.name:
-                yield f"a fault of `{tool.name}` names another tool, `{fault.tool}`; `tool` is for those of a server"
+                yield f"a fault of `{tool.name}` names another tool, `{fault.tool}`; `tool` is only for a server"
         elif not allows(tool, fault.tool):
             yield f"a fault names the tool `{fault.tool}`, which `allow` of server `{tool.name}` leaves out"
 
 
 def _with_settings(suite: Suite, target: Target, variant: str) -> Target:
-    """A target as it is asked for a variant, whose settings win, however either of them spells a setting."""
+    """A target with the settings of a variant, which win however either of them spells a setting."""
     changed = next((one.settings for one in suite.variants if one.name == variant), {})
     if not changed:
         return target
@@ -119,14 +121,14 @@ def _with_settings(suite: Suite, target: Target, variant: str) -> Target:
 
 
 def no_target(suite: Suite, case_id: str) -> UsageError:
-    """What to say where a suite names no target: which there are, and the command that chooses."""
+    """The error if a suite names no target: the known targets, and the command that chooses one."""
     names = answering_targets(suite)
     if not names:
         what = f"no target is set for case `{case_id}` of {suite.path}"
         return UsageError(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
-    listed = list_words([f"`{name}`" for name in names[:_MOST_LISTED]])
+    known = listed([f"`{name}`" for name in names[:_MOST_LISTED]])
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    what = f"{suite.path} does not say which target answers case `{case_id}`; the targets are {listed}{more}"
+    what = f"{suite.path} does not say which target answers case `{case_id}`; the targets are {known}{more}"
     every = "both" if len(names) == 2 else "these"
     first = names[:_MOST_LISTED]
     hint = (
@@ -137,8 +139,8 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
 
 
 def answering_targets(suite: Suite) -> list[str]:
-    """The targets that can be meant to answer: those that are nothing but judges, simulated users or embedders of the
-    suite's cases are left out, unless there are no others."""
+    """The targets that may answer: targets that are only judges, simulated users or embedders of the suite's cases are
+    left out, unless there are no others."""
     others = {suite.judge_target, suite.embedding_target}
     for case in islice(suite.cases, _MOST_CASES):
         others.add(case.judge_target)
@@ -155,15 +157,17 @@ def find_provider_fault(target: Target) -> UsageError | None:
 
 
 def find_workspace_fault(case: Case, target: Target, check: Check) -> UsageError | None:
-    """Why a check cannot look into a workspace, if it cannot."""
+    """Why a check cannot read a workspace, if it cannot."""
     if not check.in_workspace or row_of(target.provider).workspaces:
         return None
     what = f"case `{case.id}` has the check `{kind_of(check)}`, which looks into the workspace of an agent, and"
-    return UsageError(f"{what} target `{target.name}` is none that works in one", "docs/agents.md lists those that do.")
+    return UsageError(
+        f"{what} target `{target.name}` does not work in one", "docs/guides/agents.md lists those that do."
+    )
 
 
 def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageError | None:
-    """Why a check cannot compare meanings, if it cannot: no target is named for that, or one that has no embeddings."""
+    """Why a check cannot compare meanings, if it cannot: no target is named for it, or one without embeddings."""
     embedder = find_embedder(suite, check.target)
     if embedder is None:
         return UsageError(
@@ -191,7 +195,7 @@ def _model_target(suite: str, name: str) -> Target | None:  # noqa: ARG001 - sui
 
 
 def find_embedder(suite: Suite, name: str | None) -> Target | None:
-    """The target that a check names for embeddings, else the suite's, else the model that comes with wordllama."""
+    """The embedding target of a check, else of the suite, else the model of wordllama."""
     wanted = name or suite.embedding_target or (wordllama.NAME if wordllama.is_installed() else None)
     return find_target(suite, wanted) if wanted else None
 
@@ -214,8 +218,8 @@ def user_of(pair: Pair) -> Target | None:
 
 
 def other_targets(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
-    """Every target that a conversation may ask beside the candidate: that of a simulated user, and those of checks,
-    the judges among them; `vectors`: for embeddings, too."""
+    """Every target that a conversation may ask besides its own: for a simulated user, and for checks including judges.
+    `vectors`: include targets for embeddings."""
     if (user := user_of(pair)) is not None:
         yield user
     for check in walk_case(pair.case):

@@ -1,27 +1,25 @@
-"""Suites for a run: loaded, and reviewed by what formatting finds in their cases (text that looks like a marker, empty
-files, conversations with nothing to say, judges that have nothing to compare with)."""
+"""Suites for a run: loaded, and reviewed for problems that formatting finds in their cases (text that looks like a
+marker, empty files, conversations without words, judges without anything to compare with).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from rejoinder.checks import grade_words
+from rejoinder.checks.registry import grade_words
 from rejoinder.errors import Severity, SuiteError
-from rejoinder.formatting import (
-    MOST_ALTERNATIVES,
-    count_alternatives,
+from rejoinder.formatting.globs import MOST_ALTERNATIVES, count_alternatives, is_guideline_file
+from rejoinder.formatting.judge import other_answer
+from rejoinder.formatting.prompt import (
     diagnose_case,
     diagnose_reference,
     expected_messages,
-    is_guideline_file,
     lone_text,
-    other_answer,
+    needs_markers,
     reference_answer,
 )
-from rejoinder.formatting.prompt import needs_markers
 from rejoinder.formatting.turns import Turn, has_marker_line, take_turns
-from rejoinder.lost_conversations import find_lost_conversations
 from rejoinder.model import (
     AnyCheck,
     Case,
@@ -42,20 +40,16 @@ from rejoinder.model import (
     levels_of,
     walk_case,
 )
-from rejoinder.project import in_quotes
-from rejoinder.roles import names_asked
-from rejoinder.suite import (
-    ANYTHING,
-    SAYING,
-    Built,
-    CasePlace,
-    Loaded,
-    LoadOptions,
-    Source,
-    as_warnings,
-    is_of_agentv,
-    read_suite,
-)
+from rejoinder.project.files import in_quotes
+from rejoinder.suite.agentv_files import as_warnings, is_of_agentv
+from rejoinder.suite.context import LoadOptions
+from rejoinder.suite.load import Loaded, read_suite
+from rejoinder.suite.pruning import ANYTHING
+from rejoinder.suite.source import CasePlace, Source
+from rejoinder.suite.walk import SAYING, Built
+from rejoinder.validation.lost_conversations import find_lost_conversations
+from rejoinder.validation.roles import names_asked
+from rejoinder.words.numbers import beginning, count
 
 _REFERENCE_WORDS = {
     "empty-file": "the file {file} is empty, so judges see nothing of it",
@@ -71,8 +65,8 @@ def load(
     targets_file: str | Path | None = None,
     system_prompt: str | None = None,
 ) -> Suite:
-    """Load a suite. `target` and `system_prompt` win over those that the suite names. Raises SuiteError with every
-    mistake in it."""
+    """Load a suite. `target` and `system_prompt` replace the suite's own. Raises SuiteError with every mistake
+    in it."""
     file = None if targets_file is None else Path(targets_file)
     options = LoadOptions(targets=() if target is None else (target,), targets_file=file, system_prompt=system_prompt)
     [suite], _ = load_suites([Path(path)], options)
@@ -90,8 +84,8 @@ def load_suites(files: Iterable[Path], options: LoadOptions) -> tuple[list[Suite
 
 
 def all_problems(loaded: Loaded, options: LoadOptions, problems: Iterable[Problem] = ()) -> list[Problem]:
-    """All problems of a suite in document order: those of loading, these, those of its targets and patterns, and
-    conversations that services would lose."""
+    """All problems of a suite in document order: from loading, the given ones, problems of its targets and patterns,
+    and conversations that services would lose."""
     everything = [*loaded.problems, *problems]
     if loaded.suite is not None and loaded.source is not None:
         everything += _review_patterns(loaded.suite, loaded.source)
@@ -101,8 +95,8 @@ def all_problems(loaded: Loaded, options: LoadOptions, problems: Iterable[Proble
 
 
 def _review_definitions(loaded: Loaded, suite: Suite, options: LoadOptions) -> Iterator[Problem]:
-    """Faults in the definitions of targets: errors of those that are used, warnings of others. AgentV's own targets
-    that are not used are none of this suite's business."""
+    """Faults in the definitions of targets: errors for used targets, warnings for others. AgentV's own targets are
+    ignored unless the suite uses them."""
     faults = loaded.targets.faults if loaded.targets is not None and not options.only_format else {}
     if not any(faults.values()):
         return
@@ -125,7 +119,7 @@ def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
 
 
 def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
-    """What formatting has to say about a case, and what its judges lack."""
+    """Problems that formatting finds in a case, and problems of its judges."""
     yield from review_labelled_case(built, source, suite)
     case = built.rest
     if case is None or built.explains("expected_messages"):
@@ -142,7 +136,7 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
 
 
 def _review_course(case: Case, place: CasePlace) -> Iterator[Problem]:
-    """Words that give the answer away, and checks of turns that there cannot be."""
+    """Words that give the answer away, and checks of turns that cannot exist."""
     for level in levels_of(case):
         for follow_up, check in _given_away(level, case):
             message = (
@@ -152,18 +146,18 @@ def _review_course(case: Case, place: CasePlace) -> Iterator[Problem]:
             yield place.problem("answer-in-followup", follow_up.at, message, severity="warning")
     if case.user is not None and (check := _answer_in_goal(case, case.user)) is not None:
         message = (
-            f"this goal passes {check}: a user that states its goal gives the answer away and spoils the conversation;"
-            " put what it may say under `knows`"
+            f"this goal passes {check}: a user that states its goal gives the answer away and invalidates"
+            " the conversation; put what it may say under `knows`"
         )
         yield place.problem("answer-in-goal", f"{case.user.at}.goal", message, severity="warning")
     for turn, at, most in _unreachable_turns(case):
-        message = f"there is no turn {turn}: the plan has {most} turn{'' if most == 1 else 's'}"
+        message = f"there is no turn {turn}: the plan has {count(most, 'turn')}"
         yield place.problem("unreachable-turn", at, message, severity="warning")
 
 
 def _unreachable_turns(case: Case) -> Iterator[tuple[int, str, int]]:
-    """Turns that the case's own checks of the whole name and that its plan has not: the turn, where it stands, and how
-    many there are. Follow-ups make further turns, unless only the last reply of each step counts."""
+    """Turns that the case's own conversation checks name and its plan does not have: the turn, its place, and the
+    number of turns. Follow-ups add turns, unless only the last reply of each step counts."""
     if case.plan is None:
         return
     most, goes_on = len(case.plan.steps), any(any(follow_ups_of(level)) for level in levels_of(case))
@@ -177,7 +171,7 @@ def _unreachable_turns(case: Case) -> Iterator[tuple[int, str, int]]:
 
 
 def _answer_in_goal(case: Case, user: User) -> str | None:
-    """The check that the goal of a simulated user passes, where the user is not meant to tell what it asks for."""
+    """The check that the goal of a simulated user passes, if the user is not meant to reveal the answer."""
     told = _passed_by(tuple(answers_in(case.level)), case, user.goal)
     kept = _passed_by(tuple(check for check, _ in told), case, f"{user.opening}\n{user.knows}")
     known = [check for check, _ in kept]
@@ -185,7 +179,7 @@ def _answer_in_goal(case: Case, user: User) -> str | None:
 
 
 def _passed_by(checks: tuple[AnyCheck, ...], case: Case, words: str) -> list[tuple[AnyCheck, Verdict]]:
-    """Those of some text checks that words pass, and no words do not."""
+    """The text checks that the words pass and empty text does not."""
     verdicts = zip(checks, grade_words(checks, case, words), grade_words(checks, case, ""), strict=True)
     return [(check, one) for check, one, empty in verdicts if one.passed and not empty.passed]
 
@@ -196,8 +190,8 @@ def _shown(verdict: Verdict) -> str:
 
 
 def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
-    """The follow-ups whose words, as far as they are known, pass a text check of their own level; and that check. Not
-    those that say so themselves, nor the ready-made ones."""
+    """The follow-ups whose words, as far as known, pass a text check of their own level; and that check. Excludes
+    follow-ups that are marked so, and the ready-made ones."""
     for follow_up in follow_ups_of(level):
         if follow_up.hint != "answer" and follow_up.at.endswith(".prompt"):
             words = "".join(piece for piece in follow_up.prompt if isinstance(piece, str))
@@ -209,7 +203,7 @@ def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
 
 
 def review_labelled_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
-    """The same without its judges: labelled replies bring their own references."""
+    """Review a case without its judges: labelled replies bring their own references."""
     case = built.rest
     if case is None:
         return
@@ -239,13 +233,13 @@ def _review_messages(built: Built, case: Case, place: CasePlace, options: Format
 
 
 def _is_plain(case: Case, options: Formatting) -> bool:
-    """Whether it is one text of the user. Then there is nothing to say, unless it looks like a marker."""
+    """Whether it is a single user text. Then there is nothing to report, unless it looks like a marker."""
     lone = lone_text(case)
     return lone is not None and not has_marker_line(lone.text, options.marker)
 
 
 def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, built: Built) -> str | None:
-    """What to say when no user speaks. Where nothing at all is visible, or a file is missing, that has been said."""
+    """The message if no user speaks. If nothing is visible at all, or a file is missing, that is already reported."""
     if not case.messages or not built.touched.isdisjoint((*SAYING, ANYTHING)):
         return None
     if not any(message.role == "user" for message in case.messages):
@@ -263,7 +257,7 @@ def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> st
     part = next(part for message in case.messages for part in message.parts if part.at == diagnostic.at)
     text = "" if isinstance(part, OtherPart) else part.text or ""
     line = next((line.strip() for line in text.splitlines() if has_marker_line(line, options.marker)), "")
-    shown = line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}..."
+    shown = beginning(line, _LONGEST_SHOWN)
     where = f" of {in_quotes(part.path)}" if isinstance(part, FilePart) else ""
     words = f"the line `{shown}`{where} looks like a role marker"
     if options.marker_in_text == "escape":

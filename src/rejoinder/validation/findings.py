@@ -1,4 +1,4 @@
-"""Validation: everything that can be said about files without sending anything or running anyone's code."""
+"""Validation: every check of files that needs neither calls nor running anyone's code."""
 
 from __future__ import annotations
 
@@ -9,29 +9,22 @@ from msgspec import Struct
 
 from rejoinder.errors import Severity
 from rejoinder.model import Problem, Suite
-from rejoinder.project import display_path
-from rejoinder.readiness import Readiness
-from rejoinder.review import all_problems, review_case
-from rejoinder.spelling import list_words
-from rejoinder.suite import (
-    Built,
-    FileKind,
-    LoadOptions,
-    Source,
-    Targets,
-    as_warnings,
-    find_files,
-    is_of_agentv,
-    kind_of,
-    open_project,
-    paused_collector,
-    read_configuration,
-    read_suite,
-    read_targets_file,
-)
+from rejoinder.project.folders import display_path
+from rejoinder.suite.agentv_files import as_warnings, is_of_agentv
+from rejoinder.suite.configuration import open_project, read_configuration
+from rejoinder.suite.context import LoadOptions
+from rejoinder.suite.discover import FileKind, find_files, kind_of
+from rejoinder.suite.load import read_suite
+from rejoinder.suite.source import Source
+from rejoinder.suite.targets import Targets, read_targets_file
+from rejoinder.suite.walk import Built
+from rejoinder.suite.yaml import paused_collector
+from rejoinder.validation.readiness import Readiness
+from rejoinder.validation.review import all_problems, review_case
+from rejoinder.words.numbers import listed
 
 ONLY_CHECKED = LoadOptions(missing="warning")
-"""For a suite that is checked and not run: what the environment lacks is no fault of the file."""
+"""For a suite that is checked and not run: gaps in the environment are not faults of the file."""
 
 
 _MOST_NAMED = 6
@@ -46,7 +39,7 @@ class FileReport(Struct, frozen=True):
 class Report(Struct, frozen=True):
     files: list[FileReport]
     passed_over: list[str]
-    """YAML files of a folder that are no suites."""
+    """YAML files of a folder that are not suites."""
 
     @property
     def errors(self) -> int:
@@ -91,7 +84,7 @@ def validate_file(path: Path, options: LoadOptions = ONLY_CHECKED) -> list[Probl
 
 
 def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
-    """What loading and formatting say about a suite, and what `run` would refuse."""
+    """Problems from loading and formatting a suite, and problems for which `run` would refuse it."""
     readiness = Readiness()
 
     def review(built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
@@ -104,13 +97,13 @@ def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
 
 
 def _foreign_targets(targets: Targets | None) -> Iterator[Problem]:
-    """One warning for each of AgentV's files, and not one for each of its targets."""
+    """One warning per AgentV file, instead of one per target."""
     for file, names in targets.list_foreign() if targets is not None else ():
-        listed = [f"`{name}`" for name in names[:_MOST_NAMED]]
+        named = [f"`{name}`" for name in names[:_MOST_NAMED]]
         if len(names) > _MOST_NAMED:
-            listed.append(f"{len(names) - _MOST_NAMED} more")
+            named.append(f"{len(names) - _MOST_NAMED} more")
         message = (
-            f"rejoinder cannot use {list_words(listed)} of AgentV's targets; this matters only to suites that name them"
+            f"rejoinder cannot use {listed(named)} of AgentV's targets; this matters only to suites that name them"
         )
         yield Problem(code="unusable-target", message=message, file=file, severity="warning")
 

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterator
 
 from rejoinder.model import Case, Problem, Suite, follow_ups_of, levels_of
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.suite import TargetEntry, Targets, loses_conversation, write_path
+from rejoinder.suite.document_paths import write_path
+from rejoinder.suite.services import loses_conversation
+from rejoinder.suite.targets import TargetEntry, Targets
 
 
 def find_lost_conversations(suite: Suite, targets: Targets | None, asked: Collection[str]) -> Iterator[Problem]:
-    """One warning for each such service, with the first case that it would be wrong for. `asked`: the targets of the
-    command, which every case runs on."""
+    """One warning for each such service, with the first case that it would break. `asked`: the targets of the command,
+    on which every case runs."""
     entries = targets.entries if targets is not None else {}
     losing = {name: entry for name, entry in entries.items() if _loses(entry)}
     if not losing:

@@ -1,8 +1,8 @@
-"""What `run` would refuse, found without sending anything and without running any code of the user.
+"""Problems for which `run` would refuse a suite, found without sending anything and without running the user's code.
 
-Cases are looked at one by one as they are loaded, and the targets that they ask at the end. What another target or
-another machine would mend (no target, no key, a target that cannot be asked here) is a warning. What the files lack (a
-module, a script, embeddings) is an error.
+Cases are checked one by one as they are loaded, and their targets at the end. A problem that another target or another
+machine would solve (no target, no key, a target that cannot be asked here) is a warning. A problem in the files (a
+missing module, script or embedding target) is an error.
 """
 
 from __future__ import annotations
@@ -15,30 +15,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from rejoinder import roles
 from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.model.tools import McpTools, PythonTool, Tool
 from rejoinder.placeholders import words_without
-from rejoinder.providers import is_plugin
+from rejoinder.providers.registry import is_plugin
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.suite import (
-    ANYTHING,
-    Built,
-    CasePlace,
-    Loaded,
-    Place,
-    Source,
-    environment_names,
-    is_known_provider,
-    lacks_settings,
-    read_path,
-    settings_with_environment,
-    write_path,
-)
-from rejoinder.user_code import find_function, find_module, find_script
+from rejoinder.suite.document_paths import read_path, write_path
+from rejoinder.suite.load import Loaded
+from rejoinder.suite.pruning import ANYTHING
+from rejoinder.suite.source import CasePlace, Place, Source
+from rejoinder.suite.targets import is_known_provider, lacks_settings, settings_with_environment
+from rejoinder.suite.templates import environment_names
+from rejoinder.suite.walk import Built
+from rejoinder.user_code.lookup import find_function, find_module, find_script
+from rejoinder.validation import roles
 
 if TYPE_CHECKING:
     from rejoinder.transcripts.playing import Recordings
@@ -49,23 +42,23 @@ _OF_ITS_NAME = frozenset({"model-of-openrouter", "unknown-provider"})
 
 
 class Readiness:
-    """Gathers what the cases of one suite need."""
+    """Collects the requirements of one suite's cases."""
 
     def __init__(self) -> None:
         self._asked: dict[str, Target] = {}
         self._without_target: str | None = None
-        """The id of the first case that no target is named for."""
+        """The id of the first case without a target."""
         self._seen: set[tuple[str, tuple[str, ...], str | None]] = set()
-        """The checks that were looked at, by place and by who is asked: the rows of a data set share the suite's."""
+        """The checks that were reviewed, by place and asked target: the rows of a data set share the suite's checks."""
         self._recordings: dict[str, Recordings | None] = {}
-        """Of targets that answer with recorded conversations."""
+        """Recordings of targets that answer with recorded conversations."""
         self._tools: set[tuple[bytes, str | None]] = set()
-        """The tools that were looked at, with who is offered them."""
+        """The tools that were reviewed, with the target that is offered them."""
         self._servers: list[tuple[McpTools, CasePlace, str]] = []
-        """MCP servers, with if they are declared."""
+        """MCP servers, each with the place of its declaration."""
 
     def review(self, built: Built, source: Source, suite: Suite) -> Iterator[Problem]:
-        """What is missing for one case; its targets are kept for `review_targets`."""
+        """Problems of one case; its targets are kept for `review_targets`."""
         case = built.rest
         if case is None:
             return
@@ -85,7 +78,7 @@ class Readiness:
             yield from _review_workspace(check, case, suite, place)
 
     def review_targets(self, loaded: Loaded, missing: Severity) -> Iterator[Problem]:
-        """What keeps the targets that the cases ask from answering, and the servers of their tools."""
+        """Problems that keep the cases' targets and the servers of their tools from answering."""
         suite = loaded.suite
         if suite is None or loaded.source is None:
             return
@@ -103,7 +96,7 @@ class Readiness:
                     yield where.problem("missing-environment", at, message, severity=missing)
 
     def _review_recording(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
-        """Have targets with recorded conversations one for the case?"""
+        """Whether targets with recorded conversations have one for the case."""
         for target in _candidates(case, suite):
             if not row_of(target.provider).recorded:
                 continue
@@ -120,7 +113,7 @@ class Readiness:
                 yield place.problem("no-recording", case.at, _in_one_line(error), severity="warning")
 
     def _review_tools(self, case: Case, suite: Suite, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
-        """Whether the code is there that tools run, and the target can be offered them."""
+        """Whether the code of tools exists, and the target can be offered them."""
         for target in _candidates(case, suite) or [None]:
             yield from self._review_tools_of(case, target, folders, place)
 
@@ -162,13 +155,13 @@ class Readiness:
 
 
 def _candidates(case: Case, suite: Suite) -> list[Target]:
-    """The targets that answer a case, as far as they are known."""
+    """The targets that answer a case, as far as known."""
     found = (roles.find_target(suite, name) for name in case.targets)
     return [target for target in found if target is not None]
 
 
 def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
-    """Whether there is a target that gives embeddings for a check that compares meanings."""
+    """Whether a target can give embeddings for a check that compares meanings."""
     if not isinstance(check, Semantic):
         return
     name = check.target or suite.embedding_target
@@ -181,7 +174,7 @@ def _review_embeddings(check: AnyCheck, case: Case, suite: Suite, place: CasePla
 
 
 def _review_workspace(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
-    """Whether the target has a workspace that a check looks into."""
+    """Whether the target has a workspace that a check reads."""
     for target in _candidates(case, suite):
         if (error := roles.find_workspace_fault(case, target, check)) is not None:
             yield place.problem("no-workspace", check.at, _in_one_line(error), severity="warning")
@@ -203,7 +196,7 @@ def _place_of(target: Target, loaded: Loaded) -> Place | None:
 
 
 def _is_explained(problem: Problem, loaded: Loaded) -> bool:
-    """Has loading said what is wrong with the target? Then it is not known what else it lacks."""
+    """Whether loading has already reported a fault of the target. Then it is unknown what else it lacks."""
     target = problem.path.removesuffix(".call").removesuffix(".provider")
     faults = loaded.targets.faults.values() if loaded.targets else ()
     found = chain(loaded.problems, *faults)
@@ -233,7 +226,7 @@ def _review_target(
 
 
 def _find_recording(name: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
-    """Why a target cannot answer from its file, if there is none."""
+    """Why a target cannot answer from its file, if it cannot."""
     from rejoinder.providers.transcript import find_recording
 
     if find_recording(str(settings["file"]), folders) is not None:
@@ -242,7 +235,7 @@ def _find_recording(name: str, settings: dict[str, Any], folders: tuple[str, ...
 
 
 def _open_recordings(target: Target, suite: Suite) -> Recordings | None:
-    """None where they cannot be read."""
+    """The recordings of a target; None if they cannot be read."""
     from rejoinder.providers.transcript import open_recordings
 
     if lacks_settings(target):
@@ -254,7 +247,7 @@ def _open_recordings(target: Target, suite: Suite) -> Recordings | None:
 
 
 def _find_own_code(provider: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
-    """Why the function or the command of a target is not there, as far as files tell."""
+    """Why the function or the command of a target is missing, as far as files show."""
     if row_of(provider).in_process:
         return find_function(str(settings["call"]), folders)
     return find_script(words_without(settings), settings.get("cwd"), folders)
@@ -263,8 +256,8 @@ def _find_own_code(provider: str, settings: dict[str, Any], folders: tuple[str, 
 def _open(
     target: Target, folders: tuple[str, ...], environment: Mapping[str, str], place: Place, missing: Severity
 ) -> Iterator[Problem]:
-    """Open a target as `run` does, which sends nothing, and say why that fails."""
-    from rejoinder.providers import open_provider
+    """Open a target as `run` does, which sends nothing, and report why that fails."""
+    from rejoinder.providers.registry import open_provider
     from rejoinder.providers.shared import Exchange
 
     source, at = place
@@ -277,7 +270,7 @@ def _open(
 
 
 def _place_of_tools(case: Case, place: CasePlace) -> str:
-    """Where tools are declared: in the case, or else in the suite."""
+    """The declaration of tools: in the case, or else in the suite."""
     own = f"{case.at}.tools"
     return own if isinstance(place.source, Source) and place.source.document.has(read_path(own)) else "tools"
 
@@ -291,10 +284,10 @@ def _find_code_of(tool: Tool, folders: tuple[str, ...]) -> str | None:
 
 
 def _review_code(check: AnyCheck, folders: tuple[str, ...], place: CasePlace) -> Iterator[Problem]:
-    """Whether the code is there that a check runs."""
+    """Whether the code that a check runs exists."""
     message = None
     if isinstance(check, PythonCheck):
-        message = find_module(check.call, folders)  # a function that is missing is an error of its check alone
+        message = find_module(check.call, folders)  # a missing function is an error of its check only
     elif isinstance(check, Code):
         message = find_script(check.script, check.cwd, folders)
     if message is not None:
