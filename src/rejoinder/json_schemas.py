@@ -1,12 +1,12 @@
-"""How much work a JSON Schema makes, counted before it is used.
+"""The work that a JSON Schema causes, counted before it is used.
 
-A schema is a graph of sub-schemas. An edge stays at the same place of the reply (`$ref`, `allOf`, `if`) or goes into it
-(`properties`, `items`). Edges that stay multiply: of sixteen definitions that each refer twice to the next, the last is
-visited 65,536 times at one place. Edges that go into the reply multiply once a level: with ten alternatives that all go
-on, the innermost part of a reply nested six deep is visited a million times.
+A schema is a graph of sub-schemas. An edge stays at the same place of the reply (`$ref`, `allOf`, `if`) or leads into
+it (`properties`, `items`). Edges that stay multiply: of sixteen definitions that each refer twice to the next, the last
+is visited 65,536 times at one place. Edges that lead into the reply multiply once per level: with ten alternatives that
+all continue, the innermost part of a reply nested six deep is visited a million times.
 
-Both are counted along the graph, without walking the expansion, so counting is cheap where validating is not. The
-counts are upper bounds: a validator stops early if it can, and of the candidates for a reference all are counted.
+Both are counted along the graph, without walking the expansion, so counting is cheap even if validating is not. The
+counts are upper bounds: a validator stops early if it can, and all candidates for a reference are counted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from urllib.parse import unquote, urldefrag, urljoin
 from msgspec import Struct
 
 MOST_AT_ONE_PLACE = 10_000
-"""Sub-schemas that may be visited at one place of a reply."""
+"""Maximum sub-schemas visited at one place of a reply."""
 MOST_STEPS = 1_000_000
-"""Steps of counting: about a second."""
+"""Maximum steps of counting: about a second."""
 _AGAIN = 3
-"""`unevaluatedProperties` and `unevaluatedItems` go through all that stands beside them again."""
+"""`unevaluatedProperties` and `unevaluatedItems` visit all neighbouring keywords again."""
 _OBJECT = 40
-"""What comparing with an object or a list of an `enum` costs, in visits."""
+"""The cost of a comparison with an object or a list of an `enum`, in visits."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _STAYING = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
@@ -38,13 +38,13 @@ Number: TypeAlias = int
 """A sub-schema, by the identity of its mapping."""
 Counts: TypeAlias = dict[Number, int]
 _ANYTHING: dict[str, Any] = {"enum": [{}]}
-"""In the place of a vocabulary of JSON Schema itself, which is recursive."""
+"""Replaces a vocabulary of JSON Schema itself, which is recursive."""
 _ANYTHING.update(additionalProperties=_ANYTHING, items=_ANYTHING)
 
 
 def compile_schema(schema: Any) -> Any:
-    """The validator of a schema that an author wrote. Raises ValueError if it is none, or needs another file: what
-    a suite says is never fetched from anywhere."""
+    """The validator of an author's schema. Raises ValueError if it is not a valid schema, or needs another file:
+    references of a suite are never fetched."""
     from jsonschema_rs import validator_for
 
     return validator_for(schema, retriever=_refuse)
@@ -61,8 +61,8 @@ class TooManyVisits(ValueError):
 class Expansion:
     """A schema with its references followed.
 
-    Raises TooManyVisits where too many sub-schemas are visited at one place of a reply, and ValueError where one refers
-    to itself without going into the reply.
+    Raises TooManyVisits if too many sub-schemas are visited at one place of a reply, and ValueError if one refers to
+    itself without leading into the reply.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -72,12 +72,12 @@ class Expansion:
         _refuse_too_many(self._nodes)
         self._recursive = _on_circles(self._nodes)
         self.size = _measure(self._nodes, id(schema))
-        """Sub-schemas with all references followed; infinite where the schema is recursive."""
+        """Number of sub-schemas with all references followed; infinite for a recursive schema."""
 
     def visits(self, data: Any, most: int, *, remembers: bool) -> int:
-        """How many sub-schemas are visited in a reply; `most` + 1 if it is more, or counting takes too long.
+        """Number of sub-schemas visited in a reply; `most` + 1 if it is larger, or if counting takes too long.
 
-        A validator that remembers visits a recursive sub-schema once at each place, and not on each way to it.
+        A validator that remembers visits a recursive sub-schema once at each place, not on each path to it.
         """
         once = self._recursive if remembers else frozenset[Number]()
         total = steps = 0
@@ -101,7 +101,7 @@ class Expansion:
         return total
 
     def _applied(self, entries: Counts) -> Counts:
-        """The sub-schemas that apply at a place, with those that they lead to there."""
+        """The sub-schemas that apply at a place, including the ones that they lead to there."""
         applied: Counts = defaultdict(int)
         for entry, times in entries.items():
             for number, more in self._closure(entry).items():
@@ -120,15 +120,15 @@ class Expansion:
 
 
 class _Node(Struct, frozen=True):
-    """A sub-schema, and where it leads."""
+    """A sub-schema, and the sub-schemas that it leads to."""
 
     stays: tuple[Number, ...]
     again: int
     weight: int
     per_child: int
-    """What is done for each property besides: matching its name."""
+    """Additional work per property: matching its name."""
     named: dict[str | int, Number]
-    """What applies to some properties by name, and to some items by place."""
+    """Sub-schemas for some properties by name, and for some items by position."""
     other_properties: tuple[Number, ...]
     all_properties: tuple[Number, ...]
     other_items: tuple[Number, ...]
@@ -142,7 +142,7 @@ class _Node(Struct, frozen=True):
         return (*((self.named[key],) if key in self.named else others), *always)
 
     def leads_to(self) -> Iterator[Number]:
-        """All sub-schemas further into the reply."""
+        """All sub-schemas one level deeper in the reply."""
         groups = (self.other_properties, self.all_properties, self.other_items, self.all_items)
         return chain(self.named.values(), *groups)
 
@@ -157,7 +157,7 @@ def _refuse_too_many(nodes: dict[Number, _Node]) -> None:
     counts: Counts = {}
 
     def count(number: Number) -> int:
-        """The sub-schemas that are visited at one place, from here on."""
+        """Number of sub-schemas visited at one place, starting with this one."""
         if number not in counts:
             counts[number] = 0
             node = nodes[number]
@@ -217,7 +217,7 @@ def _on_circles(nodes: dict[Number, _Node]) -> frozenset[Number]:
 
 
 def _read_nodes(schema: Any) -> dict[Number, _Node]:
-    """All sub-schemas that can be reached."""
+    """All reachable sub-schemas."""
     nodes: dict[Number, _Node] = {}
     names = _Names(schema)
     waiting = [schema] if isinstance(schema, dict) else []
@@ -231,7 +231,7 @@ def _read_nodes(schema: Any) -> dict[Number, _Node]:
 
 
 class _Reader:
-    """Reads the keywords of one sub-schema. What is no mapping leads nowhere."""
+    """Reads the keywords of one sub-schema. A value that is not a mapping leads nowhere."""
 
     def __init__(self, schema: dict[str, Any], names: _Names) -> None:
         self._schema = schema
@@ -263,7 +263,7 @@ class _Reader:
         return {key: number for key, schema in named.items() for number in self._take([schema])}
 
     def _under(self, *keywords: str) -> tuple[Number, ...]:
-        """The sub-schemas of some keywords: one, or those of a list or a mapping."""
+        """The sub-schemas of some keywords: a single one, a list or a mapping."""
         return tuple(number for keyword in keywords for number in self._take(self._values(keyword)))
 
     def _values(self, keyword: str) -> Iterable[Any]:
@@ -284,12 +284,12 @@ class _Reader:
 
 
 class _Names:
-    """Where references lead. Where more than one place is possible, all of them are given."""
+    """The targets of references. If several are possible, all are given."""
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
         self._homes: dict[Number, tuple[str, Any]] = {}
-        """The address of the document that each mapping is in, and that document."""
+        """For each mapping, the address of its document, and that document."""
         self._documents: dict[str, list[Any]] = defaultdict(list)
         self._anchors: dict[str, list[Any]] = defaultdict(list)
         waiting = [(schema, "", schema)]
@@ -314,7 +314,7 @@ class _Names:
         return base, home
 
     def find(self, text: str, schema: dict[str, Any]) -> list[Any]:
-        """The sub-schemas that a reference in a sub-schema may mean. Raises ValueError if there is none."""
+        """The possible targets of a reference in a sub-schema. Raises ValueError if there are none."""
         base, home = self._homes[id(schema)]
         address, fragment = urldefrag(urljoin(base, text))
         documents = [*self._documents.get(address, ()), *((home, self._schema) if text.startswith("#") else ())]
@@ -331,7 +331,7 @@ class _Names:
 
 
 def _at(document: Any, pointer: str) -> Iterator[Any]:
-    """What is at a JSON pointer, if anything."""
+    """The value at a JSON pointer, if it exists."""
     for step in unquote(pointer).split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - the same step, read
         try:

@@ -13,8 +13,8 @@ _FENCE = re.compile(r"^```(?:yaml|text|markdown|csv|jsonl?|python) (\S+)\n(.*?)^
 
 
 def documented() -> dict[str, dict[str, str]]:
-    """The files of each example in docs/errors.md, by the code that it shows."""
-    sections = re.split(r"^## ", (ROOT / "docs" / "errors.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    """The files of each example in docs/reference/errors.md, by the code that it shows."""
+    sections = re.split(r"^## ", (ROOT / "docs/reference/errors.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
     found = {section.split()[0]: dict(_FENCE.findall(section)) for section in sections}
     return {code: files for code, files in found.items() if "evals.yaml" in files}
 

@@ -70,7 +70,7 @@ def test_keys_of_suites(project: Project, key: str, value: Any, wanted: str) -> 
         ({"contians": "x"}, "did you mean `contains`?"),
         ({"starts-with": "x"}, "did you mean `starts_with`?"),
         *(
-            ({word: {"contains": "x"}}, "an item of `conversation_checks`")
+            ({word: {"contains": "x"}}, "into `conversation_checks`")
             for word in ("always", "never", "by_turn", "after", "before", "on")
         ),
     ],
@@ -82,7 +82,7 @@ def test_checks(project: Project, check: dict[str, Any], wanted: str) -> None:
 
 def test_on_beside_a_check_of_one_reply(project: Project) -> None:
     [error] = project.errors(suite_of(checks=[{"contains": "x", "on": "transcript"}]))
-    assert "an item of `conversation_checks`" in error["message"]
+    assert "into `conversation_checks`" in error["message"]
 
 
 @pytest.mark.parametrize(

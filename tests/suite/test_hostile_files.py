@@ -18,10 +18,10 @@ from click.testing import CliRunner
 import rejoinder
 from rejoinder.cli.app import cli
 from rejoinder.errors import RejoinderError
-from rejoinder.formatting import matches_path
+from rejoinder.formatting.globs import matches_path
 from rejoinder.project import files
 from rejoinder.project.files import FileFault
-from rejoinder.validation import validate
+from rejoinder.validation.findings import validate
 from tests.kit import Ended, Project, codes, run_process, spec
 
 HEAD = "metadata: {model: scripted/x}\n"

@@ -302,9 +302,12 @@ def test_near_quotes_in_a_follow_up_and_in_cases_with_variables(project: Project
         ({"user": "guest"}, "`user` must be a mapping"),
         ({"shards": {"task": "a", "pieces": ["a"]}}, "`pieces` needs at least 2 items, not 1"),
         ({"shards": {"task": "a"}}, "`shards` needs `pieces`"),
-        *(({"prompt": "a", "conversation_checks": [{**check, "prompt": "b", "checks": [YES]}]}, "sends no follow-up")
-          for check in ({"never": YES}, YES, {})),
-        ({"prompt": "a", "conversation_checks": [{"never": {"never": YES}}]}, "stands in no other check"),
+        *(
+            ({"prompt": "a", "conversation_checks": [{**check, "prompt": "b", "checks": [YES]}]},
+             "cannot send follow-ups")
+            for check in ({"never": YES}, YES, {})
+        ),
+        ({"prompt": "a", "conversation_checks": [{"never": {"never": YES}}]}, "cannot be used in other checks"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_once_and_in_words_that_help(project: Project, case: Raw, wanted: str) -> None:

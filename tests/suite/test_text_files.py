@@ -11,7 +11,7 @@ import pytest
 
 import rejoinder
 from rejoinder.cli.watch import Watched
-from rejoinder.engine.options import RunOptions
+from rejoinder.runs.options import RunOptions
 from tests.kit import Project, Raw, by_case, case, codes, only_run, refusal, run, scripted
 
 

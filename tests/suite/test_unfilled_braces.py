@@ -131,3 +131,17 @@ def test_the_name_of_a_case_may_hold_braces(project: Project, more: dict[str, An
     project.write("evals.yaml", {**suite, "targets": [scripted("bot", "x")], "target": "bot"})
     [result] = project.run_json("run", "evals.yaml")["results"]
     assert result["name"] == f"Renders {{{{ concept }}}}, {'Jinja' if more else '{{ topic }}'}"
+
+
+def test_braces_in_the_request_of_a_service_are_written_once(project: Project) -> None:
+    """The request is filled in again with each call, and its literal braces stay as they are."""
+    body = {"prompt": "{{ prompt }}", "braces": "{{ '{{' }} prompt {{ \"}}\" }}", "mixed": "a {{ '{{' }}prompt}} b"}
+    target = {"name": "bot", "provider": "http", "url": "http://127.0.0.1:1/{{ '{{' }}", "headers": {"X-A": "{{'{{'}}"}}
+    case = {"id": "a", "prompt": "hi", "checks": [{"contains": "x"}]}
+    suite = {"targets": [{**target, "body": body}], "target": "bot", "evals": [case]}
+    project.write("evals.yaml", suite)
+    shown = project.run("prompt", "evals.yaml")
+    assert '"prompt": "hi"' in shown and '"braces": "{{ prompt }}"' in shown and '"mixed": "a {{prompt}} b"' in shown
+    assert "POST http://127.0.0.1:1/{{" in shown and "x-a: {{" in shown.lower()
+    assert "unfilled-braces" not in str(project.validate("evals.yaml"))
+    assert not project.validate("evals.yaml")["files"][0]["errors"]

@@ -1,5 +1,6 @@
-"""AgentV's own files in `.agentv` folders. They belong to another program, so no mistake in them blocks a suite that
-does not use the faulty part, and no message asks the user to change them."""
+"""AgentV's own files in `.agentv` folders. They belong to another program, so a mistake in them never blocks a suite
+that does not use the faulty part, and no message asks the user to change them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _UNREAD_SETTINGS = frozenset(
         *("keep_workspaces", "provider_batching", "batch_requests"),
     ]
 )
-"""Keys of AgentV's targets that change no reply, or that `suite.targets` reads itself."""
+"""Keys of AgentV's targets that do not change replies, or that `suite.targets` reads itself."""
 
 
 def is_of_agentv(file: str | Path) -> bool:
@@ -49,7 +50,7 @@ def without_unread_settings(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def problems_of_target(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems of one of AgentV's targets: errors of suites that use it."""
+    """The problems of one of AgentV's targets, as errors of the suites that use it."""
     for problem in problems:
         key = read_path(problem.path)[-1]
         if problem.code == "unknown-key" and key in _UNREAD_SETTINGS:
@@ -64,7 +65,7 @@ def problems_of_target(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def problems_of_configuration(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems of AgentV's configuration: a key that is not read blocks nothing."""
+    """The problems of AgentV's configuration: an unknown key blocks nothing."""
     for problem in problems:
         path = read_path(problem.path)
         if path[:1] == ("targets",):
@@ -74,4 +75,4 @@ def problems_of_configuration(problems: Iterable[Problem]) -> Iterator[Problem]:
         elif problem.code != "unknown-key" or len(path) != 1:
             yield structs.replace(problem, suggestion=None)
         elif str(path[0]) not in _UNREAD_CONFIGURATION:
-            yield from as_foreign([structs.replace(problem, message=f"the key `{path[0]}` is not read here")])
+            yield from as_foreign([structs.replace(problem, message=f"rejoinder does not read the key `{path[0]}`")])

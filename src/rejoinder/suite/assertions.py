@@ -1,5 +1,6 @@
-"""AgentV's assertions, in its `mode: conversation` form, as checks of ours. They are put into our own words first, so
-that there is one reader of checks."""
+"""AgentV's assertions (`mode: conversation`) as our checks. They are translated into our own keys first, so that one
+reader serves all checks.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def read_assertions(values: list[Any], at: str, texts: Texts) -> tuple[Item, ...
 
 
 def read_whole_assertions(values: list[Any], at: str, texts: Texts) -> tuple[ConversationCheck, ...]:
-    """Those of a whole conversation look at its transcript."""
+    """Assertions on a whole conversation, as checks of its transcript."""
     return tuple(
         ConversationCheck(over="transcript", checks=(item.check,), at=item.check.at)
         for item in read_assertions(values, at, texts)
@@ -55,8 +56,8 @@ def _in_our_words(value: dict[str, Any], at: str, texts: Texts) -> dict[str, Any
         texts.problem("missing-field", f"{at}.value", f"an assertion `{value['type']}` needs a `value`")
     else:
         known = [*_SAME, "is_json", *_JUDGES]
-        hint = did_you_mean(kind, known) or f"; those that are read are {', '.join(known)}"
-        texts.problem("unknown-check", f"{at}.type", f"the assertion `{value['type']}` is not read{hint}")
+        hint = did_you_mean(kind, known) or f"; supported assertions are {', '.join(known)}"
+        texts.problem("unknown-check", f"{at}.type", f"the assertion `{value['type']}` is not supported{hint}")
     return None
 
 

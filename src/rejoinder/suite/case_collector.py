@@ -1,4 +1,4 @@
-"""All cases of a suite, built once: what is wrong with each, and the targets that they need."""
+"""All cases of a suite, built once, with the problems of each and the targets that they need."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from rejoinder.suite.targets import Targets, resolve
 from rejoinder.suite.walk import Built, Walker
 
 Review = Callable[[Built, Source, Suite], Iterable[Problem]]
-"""What another room has to say about a case, given the suite's file and the suite as far as it is known by then."""
+"""Reports more problems of a case, given the suite's file and the part of the suite that is read by then."""
 IN_MEMORY = 1 << 20
-"""Bytes of the cases of a data set, as JSON, that are held in memory."""
+"""Maximum bytes of a data set's cases, as JSON, held in memory."""
 _Spot: TypeAlias = tuple[str, str, str, int]
 
 
@@ -42,12 +42,12 @@ class CaseCollector:
         self.targets = {*self.context.defaults.targets, self.context.defaults.judge_target}
         """The names of all targets that answer or judge."""
         self.followups: set[str] = set()
-        """The values of `followups` that cases have."""
+        """The values of `followups` in cases."""
         self._ids: dict[str, tuple[str, Source | RowSource]] = {}
         self._spots: set[_Spot] = set()
 
     def collect(self) -> Iterable[Case]:
-        """The cases, each on every variant; kept in memory only where no data set is involved."""
+        """The cases, each with every variant; kept in memory only if no data set is used."""
         cases: list[Case] = []
         store = CaseStore() if self.walker.streams else None
         for built in self._walk():
@@ -73,8 +73,8 @@ class CaseCollector:
                     yield structs.replace(built, problems=name_variant(built.problems, everywhere, name))
 
     def _add_problems(self, built: Built) -> None:
-        """Keep the problems of a case. A place that an earlier case has complained of is not named again: a thousand
-        rows that stumble over one line of the suite give one problem, and take no more room than that."""
+        """Keep the problems of a case. A place that an earlier case has reported is not reported again: a thousand rows
+        that fail at one line of the suite give one problem, and take no more memory than one."""
         problems = built.problems
         if built.rest is not None and self.review is not None:
             problems = [*problems, *self.review(built, self.context.source, self.suite)]
@@ -97,7 +97,7 @@ class CaseCollector:
             self.problems.append(structs.replace(problem, first_line=line))
 
     def check_targets(self, targets: Targets, folders: tuple[str, ...]) -> None:
-        """Only targets that are used need their variables and files."""
+        """Check the targets that are used; the others need neither their variables nor their files."""
         environment, options = self.context.scope.environment, self.context.options
         for name in sorted(name for name in self.targets if name):
             target = resolve(name, self.context.targets.known)
@@ -109,7 +109,7 @@ class CaseCollector:
                 self._check_judge(targets, name, judge)
 
     def _check_judge(self, targets: Targets, name: str, judge: str) -> None:
-        """The judge that a target names for its own replies has to be there, too."""
+        """Check that the judge which a target names for its own replies exists."""
         entry, known = targets.entries[name], self.context.targets
         if judge in known.faulty or is_of_agentv(entry.source.file):
             return  # it matters only where a check asks a judge
@@ -118,7 +118,7 @@ class CaseCollector:
 
 
 def name_variant(problems: list[Problem], everywhere: set[_Spot], name: str) -> list[Problem]:
-    """What is wrong with some variants only says with which."""
+    """The problems, with the variant's name added if only some variants have the problem."""
     return [
         problem
         if spot_of(problem) in everywhere
@@ -128,10 +128,10 @@ def name_variant(problems: list[Problem], everywhere: set[_Spot], name: str) -> 
 
 
 class CaseStore:
-    """Cases as JSON, that can be iterated over any number of times. Those of a small data set are in memory, and as
-    they are as well; more go to a temporary file, which is deleted with this object.
+    """Cases as JSON, which can be iterated over any number of times. A small data set stays in memory, also as objects;
+    a larger one goes to a temporary file, which is deleted with this object.
 
-    Reading them back takes a fifth of the time that building them from their rows takes.
+    Reading cases back takes a fifth of the time of building them from their rows.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class CaseStore:
             yield from map(decode, islice(self.lines(), len(self._first), None))
 
     def lines(self) -> Iterator[bytes]:
-        """The cases as JSON, one a line."""
+        """The cases as JSON, one per line."""
         if self._path is None:
             yield from self._in_memory()
             return
@@ -180,7 +180,7 @@ class CaseStore:
             yield from stream
 
     def _in_memory(self) -> BytesIO:
-        """What is in memory, to be read from its beginning."""
+        """The cases in memory, as a stream at its start."""
         assert isinstance(self._stream, BytesIO)
         return BytesIO(self._stream.getvalue())
 

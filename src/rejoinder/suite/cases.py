@@ -1,6 +1,6 @@
-"""From the raw mapping of a case to a `Case`: templates filled in, files read, checks built, nothing left to ask.
+"""Builds a `Case` from its raw mapping: fills in templates, reads files, builds checks.
 
-A builder reports what it finds and always gives a case back, so that one pass finds everything.
+A builder reports what it finds and always returns a case, so that one pass finds everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from rejoinder.errors import UNFILLED, Severity, severity_of
 from rejoinder.model import Case, Condition, Problem, Quarantine, levels_of
 from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote
 from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
-from rejoinder.project import FileFault, in_quotes, known_checks
+from rejoinder.project.files import FileFault, in_quotes
+from rejoinder.project.plugins import known_checks
 from rejoinder.spelling import nearest
 from rejoinder.suite import templates
 from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
@@ -33,7 +34,7 @@ from rejoinder.suite.tools import read_tools
 class CaseId(Struct, frozen=True):
     text: str
     written: bool = False
-    """Did the author write it, or a part of it?"""
+    """Whether the author wrote any part of it."""
 
 
 class Draft(Struct, frozen=True):
@@ -42,17 +43,17 @@ class Draft(Struct, frozen=True):
     data: dict[str, Any]
     place: CasePlace
     file: str
-    """The file that it stands in, as seen from the project's root."""
+    """The file that contains it, relative to the project's root."""
     origins: Mapping[str, str]
-    """Where the keys stand that come from elsewhere, such as `defaults`."""
+    """The origin of each key that comes from elsewhere, such as `defaults`."""
     names: Mapping[str, Any] | None
-    """What `{{ name }}` may name; None when it has no variables at all."""
+    """Values for `{{ name }}`; None if the case has no variables at all."""
     default_id: CaseId
     problems: list[Problem]
     touched: set[str]
-    """The keys that were refused, or `*`."""
+    """The refused keys, or `*`."""
     condition: Condition | None = None
-    """Of a sharded task: how it is put. Its id ends with it."""
+    """The form in which a sharded task is put. The case's id ends with it."""
 
     @property
     def line(self) -> int:
@@ -63,11 +64,11 @@ class Draft(Struct, frozen=True):
 
 
 SharedCourses = dict[tuple[tuple[str, str], ...], Course]
-"""What grades the cases that say nothing of it themselves, by where all else that they have stands."""
+"""Courses of cases that inherit everything that grades them, keyed by the places that they inherit from."""
 _OUTSIDE_COURSE = frozenset(
     {"id", "name", "prompt", "input_messages", "expected_messages", "tags", "metadata", "vars", "conversation_id"}
 )
-"""Keys of a case that its course does not depend on."""
+"""Keys of a case that do not affect its course."""
 
 
 class CaseBuilder:
@@ -141,8 +142,8 @@ class CaseBuilder:
         )
 
     def _course(self, outcome_key: str) -> Course:
-        """How the conversation goes and what judges it. It is read once for all rows of a data set that take it as it
-        stands elsewhere: without variables, and with nothing wrong in it."""
+        """The course of the conversation and its grading. It is read once for all rows of a data set that inherit it
+        unchanged: without variables, and without errors in it."""
         origins, own = self.draft.origins, self.data.keys() - self.draft.origins.keys()
         is_shared = own <= _OUTSIDE_COURSE and self.defaults.ready_followups is None and self.draft.condition is None
         place = tuple(origins.items())
@@ -156,7 +157,7 @@ class CaseBuilder:
         return course
 
     def _trials(self) -> dict[str, Any]:
-        """How often the case is run, how many of its trials have to pass, and until when it decides nothing."""
+        """The number of trials, the number that must pass, and the date until which the case is quarantined."""
         data, needed = self.data, _needed(self.data, self._at("pass"), self.texts)
         repeat = data.get("repeat", needed[1] if needed else None)
         if needed is not None and repeat != needed[1]:
@@ -166,7 +167,8 @@ class CaseBuilder:
         return {"repeat": repeat, "needed": needed, "quarantine": _quarantine(data, self._at("quarantine"), self.texts)}
 
     def _items(self, outcome_key: str) -> tuple[Item, ...]:
-        """Everything that grades: the suite's checks, the case's own, its evaluators, or its outcome alone."""
+        """Everything that grades: the suite's checks, the case's own, its evaluators, or its outcome if there is
+        nothing else."""
         own: tuple[Item, ...] = ()
         if "checks" in self.data:
             own = read_items(self.data["checks"], self._at("checks"), self.texts)
@@ -201,7 +203,7 @@ class CaseBuilder:
         return _read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()
 
     def _targets(self) -> tuple[str, ...]:
-        """The command's; else the case's own, else the suite's."""
+        """The targets of the command; else of the case, else of the suite."""
         execution, given = self.data.get("execution") or {}, self.context.options.targets
         if given or "target" not in execution:
             return given or self.context.defaults.targets
@@ -215,8 +217,8 @@ class CaseBuilder:
         return self.texts.target(execution[key], f"{self._at('execution')}.{key}") if key in execution else default
 
     def _system_prompt(self) -> str:
-        """The command's; else the variant's, the case's or the suite's, the first that says anything. A target's comes
-        last, when it is used."""
+        """The system prompt of the command; else of the variant, the case or the suite, the first one given. A target's
+        own prompt comes last, when the target is used."""
         own = self.data.get("system_prompt")
         choices = (
             _of_variant("system_prompt", self.texts),
@@ -235,7 +237,8 @@ class CaseBuilder:
         return tuple(dict.fromkeys((*self.defaults.tags, *own)))
 
     def _name(self) -> str | None:
-        """The name, with the variables that there are: what it holds beside them is for people, and no mistake."""
+        """The name with known variables filled in. Other braces in it are left for people to read, and are not an
+        error."""
         value = self.data.get("name")
         if value is None or "{{" not in value:
             return value
@@ -257,7 +260,7 @@ def _read_messages(messages: list[Any], at: str, texts: CaseTexts) -> tuple[Mess
 
 
 def _read_prompt(prompt: Any, at: str, texts: CaseTexts) -> tuple[Message, ...]:
-    """A lone `prompt` as a message of the user."""
+    """A single `prompt` as a user message."""
     text = texts.words(prompt, at)
     if not text.strip():
         texts.problem("empty-prompt", at, "this prompt is empty once its variables are filled in")
@@ -265,13 +268,13 @@ def _read_prompt(prompt: Any, at: str, texts: CaseTexts) -> tuple[Message, ...]:
 
 
 def _of_variant(key: str, texts: CaseTexts) -> str:
-    """A text of the variant that the case is built for."""
+    """A text of the variant of this case."""
     variant = texts.context.variant
     return "" if variant is None or key not in variant.texts else texts.words(variant.texts[key], f"{variant.at}.{key}")
 
 
 def _with_prefix(messages: tuple[Message, ...], prefix: str) -> tuple[Message, ...]:
-    """The first message of the user begins with the variant's words, as a paragraph of their own."""
+    """The messages, with the variant's prefix as a separate paragraph before the first user message."""
     place = next((place for place, one in enumerate(messages) if one.role == "user"), None)
     if place is None or not prefix.strip():
         return messages
@@ -334,7 +337,7 @@ def _needed(data: dict[str, Any], at: str, texts: CaseTexts) -> tuple[int, int] 
         return None
     least, _, of = data["pass"].partition(" of ")
     if not 1 <= int(least) <= int(of):
-        texts.problem("out-of-range", at, f"`{data['pass']}` cannot be; write for example `4 of 5`")
+        texts.problem("out-of-range", at, f"`{data['pass']}` is not possible; write for example `4 of 5`")
     return int(least), int(of)
 
 
@@ -363,7 +366,7 @@ class CaseProblems:
             self.found.append(self.place.problem(code, at, message, severity, point=point))
 
     def is_unfilled(self, at: str) -> bool:
-        """Could the text at a place not be filled in?"""
+        """Whether the text at a place could not be filled in."""
         return any(one.code in UNFILLED and (one.path == at or one.path.startswith(f"{at}.")) for one in self.found)
 
     def has_error_at(self, at: str) -> bool:
@@ -374,21 +377,21 @@ class CaseProblems:
 
 
 class CaseVariables:
-    """The variables of a case. What is read without them may be shared with other cases, so nothing gets at them but
-    through `for_text`, which takes note."""
+    """The variables of a case. A part that is read without them may be shared with other cases, so they are accessible
+    only through `for_text`, which records their use."""
 
     def __init__(self, scope: templates.Scope) -> None:
         self._scope = scope
         self.were_used = False
 
     def for_text(self, text: str = "{{") -> templates.Scope:
-        """What a text is filled in with; without one, it is unknown whether there is anything to fill in."""
+        """Values to fill in a text. Without a text, it is unknown whether it has expressions."""
         self.were_used = self.were_used or "{{" in text
         return self._scope
 
 
 class CaseTexts:
-    """What `rejoinder.suite.checks` reads the texts of a case with."""
+    """Reads the texts of a case for `rejoinder.suite.checks`."""
 
     def __init__(self, place: CasePlace, scope: templates.Scope, context: SuiteContext) -> None:
         self.place = place
@@ -413,7 +416,7 @@ class CaseTexts:
         self.problems.add(code, at, message)
 
     def written(self, value: float, at: str) -> str:
-        """A number as the file has it: `1.10` is not 1.1."""
+        """A number as written in the file: `1.10` is not 1.1."""
         source = self.place.source if at.startswith(self.place.at) else self.place.suite
         text = source.document.scalar_text(read_path(at)) if isinstance(source, Source) else None
         return text or templates.write_value(value)
@@ -426,12 +429,12 @@ class CaseTexts:
         return templates.expand(value, scope, self.problems.reporter(at))
 
     def words(self, value: Any, at: str) -> str:
-        """A text, or that of the file that holds it."""
+        """A text, or the content of the file that holds it."""
         written, report = self._written_words(value, at)
         return templates.expand(written, self.variables.for_text(written), report)
 
     def _written_words(self, value: Any, at: str) -> tuple[str, templates.Report]:
-        """The words before variables are filled in, and what takes note of what is wrong with them."""
+        """The words before variables are filled in, and the report for their faults."""
         report = self.problems.reporter(at)
         if not isinstance(value, str):
             file = self.text(value["file"], f"{at}.file")
@@ -450,8 +453,8 @@ class CaseTexts:
         return pieces
 
     def judge_prompt(self, value: str, at: str) -> JudgePrompt:
-        """An evaluator's prompt: a file where there is one of that name, else the text itself; and its words before
-        variables are filled in. Of a file that says nothing there are no pieces, and its name is all the words."""
+        """An evaluator's prompt: the file of that name if it exists, else the text itself; and its words before
+        variables are filled in. An empty file has no pieces, and its name stands for its words."""
         scope = self.variables.for_text()
         found = None if "\n" in value else self.finder.find(value)
         if found is not None and found.is_file():
@@ -514,7 +517,8 @@ _OTHER_JUDGE_VARIABLES = {"expected_output": "reference_answer", "output": "cand
 
 
 def _look_for_unfilled(texts: CaseTexts, template: str, at: str, names: Mapping[str, Any]) -> None:
-    """An unknown name in a judge's prompt stays as it is; one that is nearly a judge's variable is an error."""
+    """Report unknown names in a judge's prompt. They stay unchanged; one that resembles a judge's variable is
+    an error."""
     for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", template):
         if name in JUDGE_VARIABLES or name in names:
             continue

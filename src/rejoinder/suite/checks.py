@@ -1,5 +1,4 @@
-"""From the `checks` of a file to levels, items and checks of the model. The schema has already spoken: what comes
-in here has the right shape.
+"""Levels, items and checks of the model, built from the `checks` of a file. The schema has already validated the shape.
 
 A check is read as its fields are declared (`model/checks.py`). If that is not enough, a function of `_READERS` reads
 it. AgentV's evaluators and rubrics are other forms of the same checks.
@@ -19,11 +18,12 @@ from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
 from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote
 from rejoinder.model import checks as kinds
 from rejoinder.model.fields import Field, Reading, fields_of
-from rejoinder.project import CHECKS_FILE
-from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.project.plugins import CHECKS_FILE
+from rejoinder.spelling import did_you_mean
+from rejoinder.words.numbers import count, listed
 
 Shared = Mapping[str, Any]
-"""What stands beside a check, by the names of the fields that all checks share."""
+"""Options next to a check, by the names of the fields that all checks share."""
 _EVALUATORS: dict[str, type[Check]] = {
     "llm_judge": kinds.LlmJudge,
     **dict.fromkeys(("code", "code_judge"), kinds.Code),
@@ -32,12 +32,12 @@ _EVALUATORS: dict[str, type[Check]] = {
 
 
 class Texts(Protocol):
-    """Reads strings of a case with their templates filled in, and takes note of what is wrong with them."""
+    """Reads strings of a case, fills in their templates and records their faults."""
 
     def text(self, value: str, at: str) -> str: ...
     def written(self, value: float, at: str) -> str: ...
     def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:
-        """A text, or the file that holds it."""
+        """A text, or the content of the file that holds it."""
         ...
 
     def judge_prompt(self, value: str, at: str) -> tuple[tuple[str | JudgeVariable, ...], str]: ...
@@ -46,11 +46,11 @@ class Texts(Protocol):
     def tree(self, value: Any, at: str) -> Any: ...
 
     def known_checks(self) -> list[str] | None:
-        """The checks that the project and installed packages bring; None where they cannot be listed."""
+        """The checks of the project and of installed packages; None if they cannot be listed."""
         ...
 
     def read_data(self, value: str, at: str) -> Any:
-        """What a JSON or YAML file holds; None, with a problem noted, where it cannot be read."""
+        """The content of a JSON or YAML file; None, with a recorded problem, if it cannot be read."""
         ...
 
 
@@ -85,7 +85,7 @@ def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
 
 
 def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
-    """The check of an item; None if it is a follow-up alone."""
+    """The check of an item; None if the item is only a follow-up."""
     for key, value in item.items():
         if key in CHECKS:
             place = f"{at}.{key}"
@@ -97,7 +97,7 @@ def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
 
 
 def shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
-    """What stands beside a check."""
+    """The options next to a check."""
     beside = {key: item[key] for key in Check.__struct_fields__ if key in item}
     read = {key: texts.text(it, f"{at}.{key}") if isinstance(it, str) else it for key, it in beside.items()}
     return {"at": place, **read}
@@ -108,8 +108,8 @@ def _read_as(kind: type[Check], value: Any, at: str, texts: Texts, shared: Share
 
 
 def _read_fields(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
-    """A check by its fields: a lone field is the value itself, several are a mapping, and the field that may stand
-    alone can be given without one."""
+    """Read a check by its fields: one field is the value itself, several are a mapping, and the field that may be given
+    on its own can be written without a mapping."""
     fields = _readers_of(kind)
     if len(fields) == 1 or not isinstance(value, dict):
         name, _, read = next(field for field in fields if len(fields) == 1 or field[0] == kind.alone)
@@ -120,7 +120,7 @@ def _read_fields(kind: type[Check], value: Any, at: str, texts: Texts, shared: S
 
 @lru_cache(maxsize=256)
 def _readers_of(kind: type[Check]) -> tuple[tuple[str, str, ValueReader], ...]:
-    """The name and the key of each field, and what reads it."""
+    """The name, key and reader of each field."""
     return tuple((field.name, field.key, _value_reader(field)) for field in fields_of(kind, Check))
 
 
@@ -139,7 +139,7 @@ def _value_reader(field: Field) -> ValueReader:
 
 
 def _one_or_more(read: ValueReader) -> ValueReader:
-    """Texts in a list; a text that stands alone is the only one."""
+    """A reader for lists of texts; a single text counts as a list of one."""
 
     def read_all(value: Any, at: str, texts: Texts) -> tuple[Any, ...]:
         return _each(read, value, at, texts) if isinstance(value, list) else (read(value, at, texts),)
@@ -148,7 +148,7 @@ def _one_or_more(read: ValueReader) -> ValueReader:
 
 
 def _read_pattern(value: str | float, at: str, texts: Texts) -> str:
-    """A text that must not be empty: every reply contains nothing. A number is taken as it is written."""
+    """A text that must not be empty, because every reply contains the empty text. A number is taken as written."""
     if not isinstance(value, str):
         return texts.written(value, at)
     text = texts.text(value, at)
@@ -220,7 +220,8 @@ def _workspace_diff(kind: type[Check], value: Any, at: str, texts: Texts, shared
 
 
 def _json_schema(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
-    """A schema as it stands, or a file that holds one. That it is one is found out here, and not by the first reply."""
+    """A JSON Schema, or the file that holds one. It is compiled here, so that an invalid schema fails before the first
+    reply."""
     document = texts.read_data(value, at) if isinstance(value, str) else value
     if document is not None:
         try:
@@ -266,7 +267,7 @@ def compile_path(path: str, at: str, texts: Texts) -> None:
 
 
 def _patterns_in(path: Any) -> Iterator[str]:
-    """The regular expressions that stand in a JSON path, in `match(...)` and `search(...)`."""
+    """The regular expressions inside a JSON path, in `match(...)` and `search(...)`."""
     selectors = (selector for segment in path.segments for selector in segment.selectors)
     waiting = [selector.expression for selector in selectors if hasattr(selector, "expression")]
     while waiting:
@@ -303,7 +304,7 @@ def _wanted_call(value: Any, at: str, texts: Texts) -> kinds.WantedCall:
 
 
 def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mode: bool) -> None:
-    """Report what no reply can satisfy, or every reply does."""
+    """Report conditions that no reply can satisfy, or that every reply satisfies."""
     wanted = sum(call.times for call in check.calls)
     least = max(wanted, check.least or 0)
     if not check.calls and check.least is None and check.most is None:
@@ -311,15 +312,15 @@ def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mod
     elif not check.calls and has_mode:
         texts.problem("missing-field", f"{at}.calls", "`mode` says how `calls` are compared, and there are none")
     elif check.most is not None and least > check.most:
-        message = f"`max: {check.most}` can never be kept, because at least {_calls(least)} expected"
+        message = (
+            f"`max: {check.most}` can never be kept, because at least {count(least, 'call is', 'calls are')} expected"
+        )
         texts.problem("out-of-range", f"{at}.max", message)
     elif check.mode == "exact" and least > wanted:
-        message = f"`min: {least}` can never be reached, because exactly {_calls(wanted)} expected"
+        message = (
+            f"`min: {least}` can never be reached, because exactly {count(wanted, 'call is', 'calls are')} expected"
+        )
         texts.problem("out-of-range", f"{at}.min", message)
-
-
-def _calls(count: int) -> str:
-    return "1 call is" if count == 1 else f"{count} calls are"
 
 
 def _llm_judge(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
@@ -342,7 +343,7 @@ def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _written(value: dict[str, Any], *keys: str) -> str:
-    """What the author wrote for a judge, before variables are filled in."""
+    """The author's words for a judge, before variables are filled in."""
     return msgspec.json.encode({key: value[key] for key in keys if key in value}, order="sorted").decode()
 
 
@@ -395,9 +396,9 @@ def _compare(kind: type[Check], value: Any, at: str, texts: Texts, shared: Share
 def _custom(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     names = texts.known_checks()
     if names is not None and value not in names:
-        hint = f"; {CHECKS_FILE} or an installed package has to bring it"
+        hint = f"; {CHECKS_FILE} or an installed package has to define it"
         if names:
-            hint = did_you_mean(value, names) or f"; there are {list_words(names)}"
+            hint = did_you_mean(value, names) or f"; there are {listed(names)}"
         texts.problem("unknown-check", at, f"there is no check `{value}`{hint}")
     return kinds.Custom(kind=value, **shared)
 
@@ -407,7 +408,7 @@ def read_evaluators(evaluators: list[Any], at: str, texts: Texts) -> tuple[Item,
 
 
 def _evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> Check:
-    """An evaluator of AgentV's is a check in another order of words."""
+    """One of AgentV's evaluators as a check."""
     shared = shared_of(evaluator, at, at, texts)
     kind = kinds.Rubric if "rubrics" in evaluator else _EVALUATORS[evaluator["type"]]
     if kind is not kinds.Rubric:
@@ -421,12 +422,12 @@ def _evaluator(evaluator: dict[str, Any], at: str, texts: Texts) -> Check:
 
 
 def read_rubrics(rubrics: list[Any], at: str, texts: Texts) -> tuple[Item, ...]:
-    """The `rubrics` of a case: one check, as AgentV has it."""
+    """The `rubrics` of a case as one check, as AgentV has it."""
     return (Item(_rubric(kinds.Rubric, rubrics, at, texts, {"at": at})),)
 
 
 def compile_pattern(pattern: str, at: str, texts: Texts, flags: str = "") -> None:
-    """Refuse an expression that the engine which will run it cannot read."""
+    """Refuse an expression that its engine cannot compile."""
     import regex
 
     from rejoinder.pattern_size import refuse_endless

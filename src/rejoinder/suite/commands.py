@@ -1,4 +1,4 @@
-"""What is wrong with the command of a `cli` target, as far as its file tells."""
+"""Problems of a `cli` target's command, as far as its file shows them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rejoinder.suite.schema import Violation
 _TEMPLATES = ("command_template", "commandTemplate")
 _FORMATS = ("files_format", "filesFormat", "attachments_format", "attachmentsFormat")
 _OF_A_HEALTHCHECK = {"http": ("url",), "command": _TEMPLATES}
-"""What each kind of health check cannot do without; one of them is enough."""
+"""Required settings of each kind of health check; one of them is enough."""
 
 
 def find_command_faults(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:

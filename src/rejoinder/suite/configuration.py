@@ -1,7 +1,7 @@
-"""The project around a suite as its files describe it: configuration and environment.
+"""The project around a suite according to its files: configuration and environment.
 
 Configuration, targets and `.env` files are read in every folder from the suite's up to the repository root, and the
-nearer file wins. In one folder AgentV's files are read first, ours win over them.
+nearer file wins. In one folder AgentV's files are read first, so that ours win over them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from msgspec import Struct
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Price, Problem
-from rejoinder.project import EnvFile, Environment, Finder, display_path, env_files, merge_environment
-from rejoinder.project.folders import find_repository, find_root, folders_above
+from rejoinder.project.dotenv import EnvFile, Environment, env_files, merge_environment
+from rejoinder.project.files import Finder
+from rejoinder.project.folders import display_path, find_repository, find_root, folders_above
 from rejoinder.suite.agentv_files import FOLDER, as_foreign, is_of_agentv, problems_of_configuration
 from rejoinder.suite.schema import find_violations, is_in_target
 from rejoinder.suite.source import Source, read_source
 
 _CONFIGURATION_FOLDERS = (FOLDER, ".rejoinder")
-"""Later wins."""
+"""Later folders win."""
 _PRICE_HINT = (
-    "A price is in dollars for a million tokens: `my-model: {input: 0.5, output: 2}`, and `cached` and "
-    "`cache_write` where they differ from `input`."
+    "A price is in dollars per million tokens: `my-model: {input: 0.5, output: 2}`, and `cached` and "
+    "`cache_write` if they differ from `input`."
 )
 
 
@@ -42,10 +43,10 @@ class Project(Struct, frozen=True):
     repository: Path
     working: Path
     layers: list[Layer]
-    """The farthest folder first."""
+    """The outermost folder first."""
     config: dict[str, Any]
     config_sources: dict[str, Source]
-    """Which file each key of the configuration comes from."""
+    """The file that each configuration key comes from."""
     environment: Environment
     problems: list[Problem]
 
@@ -73,7 +74,7 @@ def open_project(start: Path) -> Project:
 
 
 def configuration_files(folder: Path, name: str) -> list[Path]:
-    """The files of one name that a folder has, the one that wins last."""
+    """The files of one name in a folder, the winner last."""
     candidates = [
         folder / inner / f"{name}{suffix}" for inner in _CONFIGURATION_FOLDERS for suffix in (".yaml", ".yml")
     ]
@@ -91,7 +92,7 @@ def _read_layer(folder: Path, working: Path, problems: list[Problem]) -> Layer:
 
 
 def _merge(sources: list[Source]) -> tuple[dict[str, Any], dict[str, Source]]:
-    """One configuration, later files winning key by key, also inside `vars`, `formatting` and the like."""
+    """One configuration: later files win key by key, even inside `vars`, `formatting` and similar mappings."""
     config: dict[str, Any] = {}
     origins: dict[str, Source] = {}
     for source in sources:
@@ -104,7 +105,7 @@ def _merge(sources: list[Source]) -> tuple[dict[str, Any], dict[str, Source]]:
 
 
 def read_configuration(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
-    """A configuration file and its problems, but those of its targets, which count only if one is used."""
+    """A configuration file and its problems, except problems of its targets, which count only if a target is used."""
     source, problems = read_source(path, display_path(path, working))
     if source is None or source.document.data is None:
         return None, as_foreign(problems) if is_of_agentv(path) else problems

@@ -1,4 +1,6 @@
-"""What the cases of a suite share: the options of loading, the suite's file, its targets, variables and defaults."""
+"""Data that the cases of a suite share: the options of loading, the suite's file, its targets, variables and
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from msgspec import Struct
 from rejoinder.errors import Severity
 from rejoinder.model import Control, FollowUps, LoadedWith
 from rejoinder.model.tools import Tool
-from rejoinder.project import Finder
+from rejoinder.project.files import Finder
 from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.templates import Scope
@@ -19,21 +21,21 @@ from rejoinder.suite.text_files import TextFiles
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
-    """What the caller adds to a suite's own words."""
+    """Options of the caller, in addition to the suite's own settings."""
 
     targets: tuple[str, ...] = ()
     """They win over every target that the suite names."""
     targets_file: Path | None = None
     system_prompt: str | None = None
-    """Wins over the system prompts of suite and case; an empty one means none at all."""
+    """Replaces the system prompts of suite and case; an empty text means no system prompt."""
     only_format: bool = False
-    """Nothing will be sent or graded: neither targets nor checks have to be there."""
+    """Nothing will be sent or graded, so neither targets nor checks are required."""
     asks: bool = True
-    """Will targets be asked? Where answers are recorded, their keys need not be there."""
+    """Whether targets will be asked. If answers are recorded, their keys are not needed."""
     missing: Severity = "error"
-    """How grave it is that the environment lacks a variable, a secret or a key."""
+    """The severity of a variable, secret or key that is missing in the environment."""
     labelled: bool = False
-    """Are the suite's judges put to labelled replies? Those bring their own references."""
+    """Whether the suite's judges are asked about labelled replies. These bring their own references."""
 
     @property
     def loaded_with(self) -> LoadedWith:
@@ -46,7 +48,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 
 
 class CaseDefaults(Struct, frozen=True, kw_only=True):
-    """What the suite says for all its cases."""
+    """The suite's settings for all its cases."""
 
     targets: tuple[str, ...]
     judge_target: str | None
@@ -56,35 +58,35 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     control: Control | None
     ready_followups: str | None
     conversation_checks: list[Any]
-    """As they are written, like `checks`."""
+    """As written, like `checks`."""
     tags: tuple[str, ...]
     checks: Any
-    """As they are written; each case has its own variables."""
+    """As written; each case has its own variables."""
     evaluators: list[Any]
     tools: tuple[Tool, ...]
     max_tool_rounds: int
     grading_known: bool
-    """False when the suite's checks or evaluators are at fault; then no case is said to have none."""
+    """False if the suite's checks or evaluators are invalid; then no case is reported to have none."""
 
 
 class WrittenVariant(Struct, frozen=True, kw_only=True):
-    """A variant as a suite has it, but for its settings: its texts are filled in with the variables of each case."""
+    """A variant of a suite, without its settings: its texts are filled in with the variables of each case."""
 
     name: str
     at: str
     texts: Mapping[str, Any]
     """`system_prompt` and `prompt_prefix`, if they are given: texts, or files."""
     variables: Mapping[str, Any]
-    """They win over those of the suite, of cases and of rows."""
+    """They win over variables of the suite, of cases and of rows."""
 
 
 class SuiteContext(Struct, frozen=True, kw_only=True):
     source: Source
     file: str
-    """The suite's file as seen from the project's root."""
+    """The suite's file, relative to the project's root."""
     finder: Finder
     files: TextFiles
-    """The texts that stand in files of their own."""
+    """Texts from separate files."""
     targets: NamedTargets
     scope: Scope
     """For texts of the suite; a case adds its own variables as `names`."""
@@ -92,4 +94,4 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
     defaults: CaseDefaults
     options: LoadOptions
     variant: WrittenVariant | None = None
-    """The variant that the cases are built for; None in a suite that has none."""
+    """The variant that the cases are built for; None in a suite without variants."""

@@ -12,9 +12,10 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import reason_of
 from rejoinder.model import Problem, file_in_project
-from rejoinder.project import FileFault, in_quotes, measure
+from rejoinder.project.files import FileFault, in_quotes, measure
 from rejoinder.suite.source import RowSource
 from rejoinder.suite.yaml import MOST_DEPTH
+from rejoinder.words.numbers import count
 
 LONGEST_ROW = 10 * 1024 * 1024
 TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
@@ -28,14 +29,14 @@ class Row(Struct, frozen=True):
     values: dict[str, Any]
     source: RowSource
     file: str = ""
-    """Its file as seen from the project's root."""
+    """Its file, relative to the project's root."""
     is_text: bool = False
-    """Are all values text, as in CSV files?"""
+    """Whether all values are text, as in CSV files."""
 
 
 def read_rows(path: Path, file: str, root: Path | None = None) -> Iterator[Row | Problem]:
-    """The rows of a file in order; a broken row is a problem, and the next one is read all the same. `file` is its name
-    in problems, `root` the project's."""
+    """The rows of a file in order; a broken row gives a problem, and the next row is still read. `file` is its name in
+    problems, `root` the project's root."""
     suffix = path.suffix.lower()
     name = in_quotes(path.name)
     if suffix not in SUFFIXES:
@@ -109,7 +110,8 @@ def _at_column(source: RowSource, message: str, column: int) -> Problem:
 
 
 def survey(values: Any) -> tuple[int, int]:
-    """How many keys a value has on all its levels, and how many levels there are; it stops where these are too many."""
+    """The number of keys on all levels of a value, and the number of levels. Stops counting if there are too many
+    levels."""
     if isinstance(values, dict) and not any(isinstance(one, dict | list) for one in values.values()):
         return len(values), 1  # as most rows are
     keys = depth = 0
@@ -205,7 +207,7 @@ def _read_csv(stream: TextIO, file: str, seen: str) -> Iterator[Row | Problem]:
 
 
 def _csv_words(error: str) -> tuple[str, bool]:
-    """The reader's error in our words, and whether nothing after it can be read."""
+    """The CSV reader's error in our words, and whether nothing after it can be read."""
     if "unexpected end of data" in error:
         return "a quote that opens in this row is never closed", True
     if "expected after" in error:
@@ -219,7 +221,7 @@ def _csv_words(error: str) -> tuple[str, bool]:
 
 
 def _wrong_length(found: int, wanted: int) -> str:
-    fields = "1 field" if found == 1 else f"{found} fields"
+    fields = count(found, "field")
     cause = "is a comma unquoted?" if found > wanted else "a cell is missing"
     return f"this row has {fields} and the header has {wanted}; {cause}"
 

@@ -1,4 +1,4 @@
-"""Find the files that a command means, and what kind of file each is."""
+"""Finds the files that a command means, and the kind of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from rejoinder.errors import UsageError
-from rejoinder.project import user_values
+from rejoinder.project.user_files import user_values
 
 FileKind: TypeAlias = Literal["suite", "targets", "config"]
 _KINDS: dict[str, FileKind] = {"targets": "targets", "config": "config"}
@@ -19,7 +19,7 @@ _PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "site-packages"
 
 
 def kind_of(path: Path) -> FileKind:
-    """What a file is, by its place, its name and its first words."""
+    """The kind of a file, by its place, its name and its first lines."""
     if path.stem == "targets":
         return "targets"
     if path.stem == "config" and path.parent.name in (".rejoinder", ".agentv"):
@@ -29,7 +29,7 @@ def kind_of(path: Path) -> FileKind:
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
-    """The files that are meant: those that are named, and in folders those that are suites."""
+    """The files to read: named files, and the suites in named folders."""
     files: dict[str, Path] = {}
     passed_over: list[str] = []
     for path in map(_saved, list(paths) or [find_default()]):
@@ -44,14 +44,14 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
 
 
 def _saved(path: Path) -> Path:
-    """What the user has saved under this name, if there is no such file."""
+    """The path that the user has saved under this name, if no file has it."""
     if len(path.parts) != 1 or os.path.lexists(path):
         return path
     return Path(user_values("suites").get(path.name, path))
 
 
 def _candidates(path: Path) -> list[Path] | None:
-    """The files that a folder or a pattern stands for; None for a path that names one file."""
+    """The files that a folder or a pattern matches; None for a path that names one file."""
     if os.path.isdir(path):  # noqa: PTH112 - as in `_head`
         return _yaml_files(path)
     if _is_pattern(path):
@@ -71,7 +71,7 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _matching_files(pattern: str) -> list[Path]:
-    """The YAML files of a pattern that the shell has left as it is: `*`, `?`, `**` and `[ab]`."""
+    """The YAML files that match a pattern which the shell did not expand: `*`, `?`, `**` and `[ab]`."""
     from glob import glob
 
     found = map(Path, sorted(glob(pattern, recursive=True)))  # noqa: PTH207 - a `Path` cannot hold an absolute pattern
@@ -87,7 +87,7 @@ def _identity(path: Path) -> str:
 
 
 def find_default() -> Path:
-    """The suite of the working directory, where no file is named."""
+    """The suite of the working directory, if no file is named."""
     for name in DEFAULT_NAMES:
         if Path(name).is_file():
             return Path(name)
@@ -101,7 +101,7 @@ def find_default() -> Path:
 
 
 def looks_like_suite(path: Path) -> bool:
-    """Does the file have a key that only suites have? Broken YAML counts by its text."""
+    """Whether the file has a key that only suites have. Broken YAML is judged by its text."""
     text = _head(path, 1_000_000)
     start = r"[{,\n]\s*" if text.lstrip().startswith("{") else "^"
     has_tests = re.search(rf"{start}[\"']?tests[\"']?\s*:", text, re.MULTILINE) is not None

@@ -1,4 +1,4 @@
-"""Words of other tools, and what they are here.
+"""Keys of other tools, and their counterparts here.
 
 promptfoo, later versions of AgentV, old files of vibecheck, OpenAI's evals: their words get the right counterpart, and
 never the nearest spelling of something else. A word with `instead` is the same thing under another name, so the line
@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.spelling import list_words, nearest
+from rejoinder.spelling import nearest
 from rejoinder.suite.document_paths import DocumentPath
+from rejoinder.words.numbers import listed
 
 
 class Advice(Struct, frozen=True):
@@ -31,13 +32,13 @@ def advise_nearest(word: str, names: Iterable[str], likeness: float = 0.6) -> Ad
     return same_as(meant) if meant else None
 
 
-_CHECKS = Advice("what a reply has to satisfy stands in `checks`, with a check for each item: `- contains: Paris`")
+_CHECKS = Advice("write the conditions for a reply as `checks`, one per item: `- contains: Paris`")
 _EXPECTED = Advice(
-    "say what the reply has to satisfy: `checks: [{contains: ...}]` or `checks: [{equals: ...}]`; a reference answer"
+    "write the condition for the reply: `checks: [{contains: ...}]` or `checks: [{equals: ...}]`; a reference answer"
     " for judges is `expected_messages`"
 )
-_JUDGED = Advice("what a judge is asked about the reply is `outcome`, or a check: `- llm_judge: {criteria: ...}`")
-_TARGETS = Advice("who answers is `targets` (a list with `name` and `provider`), or `metadata.model`")
+_JUDGED = Advice("write the question for a judge as `outcome`, or as a check: `- llm_judge: {criteria: ...}`")
+_TARGETS = Advice("write the targets as `targets` (a list with `name` and `provider`), or `metadata.model`")
 
 _OF_CASES = {
     **dict.fromkeys(("tests", "test_cases", "testcases", "examples"), same_as("evals")),
@@ -47,22 +48,22 @@ _OF_CASES = {
     **dict.fromkeys(("assert", "asserts", "assertions"), _CHECKS),
     **dict.fromkeys(("expected", "expect", "expected_output", "ideal", "answer", "output"), _EXPECTED),
     "criteria": _JUDGED,
-    "conversation": Advice("what is said turn by turn stands in `turns`: `turns: [{prompt: ..., checks: [...]}]`"),
+    "conversation": Advice("write the turns of a conversation as `turns`: `turns: [{prompt: ..., checks: [...]}]`"),
     **dict.fromkeys(("providers", "provider"), _TARGETS),
     "models": Advice("several targets are a list: `target: [a, b]` in the suite, or `metadata: {model: [a, b]}`"),
     "prompts": Advice("a prompt belongs to its case: `evals: [{prompt: ...}]`"),
-    "defaultTest": Advice("keys that all cases share stand in `defaults`, and checks of all cases in `checks`"),
+    "defaultTest": Advice("put keys that all cases share into `defaults`, and checks of all cases into `checks`"),
     "scenarios": Advice("cases that are run for each row of a data set have `cases: FILE`"),
-    "tool_trajectory": Advice("which tools have to be called is a check: `- tool_calls: [NAME]`"),
-    **dict.fromkeys(("repeat", "trials"), Advice("how often each case is run is said in the command: `-n 5`")),
+    "tool_trajectory": Advice("require tool calls with a check: `- tool_calls: [NAME]`"),
+    **dict.fromkeys(("repeat", "trials"), Advice("set the number of repeats on the command line: `-n 5`")),
 }
 """Keys of suites, cases and `metadata`."""
 
 _JUDGE = Advice("a model judges the reply with `llm_judge: {criteria: ...}`")
-_CODE = Advice("a program of yours judges the reply with `code`, a function of yours with `python`")
+_CODE = Advice("use `code` for your own program that judges the reply, and `python` for your own function")
 _GROUP = Advice("several checks become one with `group: {checks: [...]}`")
-_TOOLS = Advice("which tools have to be called is `tool_calls: [NAME]`")
-_METRICS = Advice("what a reply may need is bounded by `latency`, `cost` and `max_tokens`")
+_TOOLS = Advice("require tool calls with `tool_calls: [NAME]`")
+_METRICS = Advice("limit a reply with `latency`, `cost` and `max_tokens`")
 
 _OF_CHECKS = {
     **dict.fromkeys(("exact", "exact_match", "exactly", "is"), same_as("equals")),
@@ -97,28 +98,28 @@ _AGENTV_SUITE = ("default_test", "evaluate_options", "environment", "workspace",
 _PROMPTFOO = ("prompts", "providers", "tests", "scenarios", "defaultTest")
 _PROMPTFOO_ALONE = ("defaultTest", "evaluateOptions", "commandLineOptions", "outputPath", "redteam", "derivedMetrics")
 _OF_AGENTV = (
-    "this is a file of a later AgentV than those that are read ({words}); here `tests` are `evals`, `input` (in AgentV"
-    " 5 `vars.input`) is `prompt` (`input_messages` where it is a list), `criteria` is `outcome`, `expected_output` is"
-    " `expected_messages`, `providers` are `targets`, and `assert` is `checks`, where the kind of a check is its key"
-    " (`- contains: Paris`) and a text alone is `- llm_judge: {{criteria: ...}}`"
+    "this file is for a later AgentV version than rejoinder can read ({words}); here `tests` are `evals`, `input` (in"
+    " AgentV 5 `vars.input`) is `prompt` (`input_messages` if it is a list), `criteria` is `outcome`, `expected_output`"
+    " is `expected_messages`, `providers` are `targets`, and `assert` is `checks`, where the kind of a check is its key"
+    " (`- contains: Paris`) and a plain text is `- llm_judge: {{criteria: ...}}`"
 )
 _OF_PROMPTFOO = (
-    "this is a configuration of promptfoo ({words}), which is not read; here `tests` are `evals`, each with a `prompt`"
-    " of its own, `assert` is `checks`, and `providers` are `targets`"
+    "this is a configuration of promptfoo ({words}), which rejoinder cannot read; here `tests` are `evals`, each with"
+    " its own `prompt`, `assert` is `checks`, and `providers` are `targets`"
 )
 
 
 def find_key(word: str, value: Any) -> Advice | None:
-    """What a key of a suite, a case or `metadata` is here; None where no other tool is known to have it."""
+    """Advice for a foreign key of a suite, a case or `metadata`; None if no other tool is known to have it."""
     if word == "input" and isinstance(value, list):
         return same_as("input_messages")
     if word in ("expected", "expect") and isinstance(value, str) and 0 < len(value) <= 40 and "\n" not in value:
-        return Advice(f"say what the reply has to satisfy: `checks: [{{contains: {value}}}]`")
+        return Advice(f"write the condition for the reply: `checks: [{{contains: {value}}}]`")
     return _OF_CASES.get(word)
 
 
 def find_check(word: str, item: Mapping[str, Any], names: tuple[str, ...]) -> Advice | None:
-    """What a check is called here, or how what it says is written."""
+    """Advice for a foreign check: its name here, or how to write it."""
     if word == "type" and isinstance(item.get("type"), str):
         kind = _fold(item["type"])
         if kind in names:
@@ -128,16 +129,16 @@ def find_check(word: str, item: Mapping[str, Any], names: tuple[str, ...]) -> Ad
 
 
 def find_whole(word: str, path: DocumentPath) -> Advice | None:
-    """Where a word belongs that is about the whole conversation, and stands in a check of one reply."""
+    """Advice for a key of conversation checks that is used in a check of one reply."""
     if word not in _OF_WHOLE:
         return None
     if "conversation_checks" in path:
-        return Advice(f"`{word}` is the key of an item of `conversation_checks`, and stands in no other check")
-    return Advice("what looks at the whole conversation is an item of `conversation_checks`, beside `checks`")
+        return Advice(f"`{word}` is a key of items of `conversation_checks`, and cannot be used in other checks")
+    return Advice("put checks of the whole conversation into `conversation_checks`, beside `checks`")
 
 
 def find_evaluator(word: str, types: tuple[str, ...]) -> Advice | None:
-    """What a type of evaluator is here: one of a few types, or a check."""
+    """Advice for a foreign type of evaluator: one of our types, or a check."""
     kind = _fold(word)
     return same_as(kind) if kind in types else _OF_CHECKS.get(kind)
 
@@ -158,7 +159,7 @@ _OPPOSITES = ("not", "any", "all", "min", "max", "start", "end")
 
 
 def say_the_same(word: str, other: str) -> bool:
-    """Are two names of checks not opposites? `not_contains` is near `contains`, and means the contrary."""
+    """Whether two names of checks are not opposites: `not_contains` resembles `contains`, and means the contrary."""
     return _sense(_fold(word)) == _sense(_fold(other))
 
 
@@ -168,8 +169,8 @@ def _sense(kind: str) -> set[str]:
 
 
 def recognise(suite: Mapping[str, Any], *, beside_agentv: bool) -> tuple[str, str] | None:
-    """The key and the words for a file that is another tool's: one message says so, and not one for each key.
-    `beside_agentv`: there is a folder of AgentV above the file."""
+    """The key and the message for a file of another tool: one message says so, instead of one per key. `beside_agentv`:
+    a folder above the file has AgentV's files."""
     if {"evals", "evalcases"} & set(suite) or has_conversations(suite):
         return None
     keys = [key for key in suite if key in _PROMPTFOO]
@@ -183,7 +184,7 @@ def recognise(suite: Mapping[str, Any], *, beside_agentv: bool) -> tuple[str, st
 
 
 def has_conversations(suite: Mapping[str, Any]) -> bool:
-    """Whether its `tests` are conversations in AgentV's form, which is read."""
+    """Whether its `tests` are conversations in AgentV's form, which can be read."""
     tests = suite.get("tests")
     return (
         isinstance(tests, list)
@@ -194,7 +195,7 @@ def has_conversations(suite: Mapping[str, Any]) -> bool:
 
 
 def _words_of_agentv(suite: Mapping[str, Any]) -> list[str]:
-    """The words by which a file of a later AgentV is known."""
+    """The words that identify a file of a later AgentV."""
     tests = suite.get("tests")
     cases: list[Any] = [case for case in tests if isinstance(case, dict)] if isinstance(tests, list) else []
     used = {key for case in cases for key in case}
@@ -216,4 +217,4 @@ def _list_of(value: Any) -> list[Any]:
 
 
 def _quote(words: list[str]) -> str:
-    return list_words([word if "`" in word else f"`{word}`" for word in dict.fromkeys(words)])
+    return listed([word if "`" in word else f"`{word}`" for word in dict.fromkeys(words)])

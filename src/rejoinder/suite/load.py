@@ -1,8 +1,8 @@
-"""Loading a suite: read, checked against the schema and the rules, normalised; every mistake found in one pass."""
+"""Loads a suite: read, checked against the schema and the rules, normalised; one pass finds every mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,16 @@ from msgspec import Struct, structs
 from rejoinder.errors import UNFILLED, Severity
 from rejoinder.model import Formatting, Problem, Suite, Target, Variant, file_in_project, formatting_for
 from rejoinder.model.tools import MOST_ROUNDS, Tool
-from rejoinder.project import FileFault, display_path, user_values
+from rejoinder.project.files import FileFault
+from rejoinder.project.folders import display_path
+from rejoinder.project.user_files import user_values
 from rejoinder.suite.agentv_files import FOLDER
 from rejoinder.suite.case_collector import CaseCollector, Review, name_variant, spot_of
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, WrittenVariant
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
+from rejoinder.suite.services import FILLED_LATER, is_service
 from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
@@ -41,15 +44,15 @@ _OTHER_FILES = {
 
 
 class Loaded(Struct, frozen=True):
-    """A suite as far as it could be read. `suite` is None when there is nothing to work with."""
+    """A suite as far as it could be read. `suite` is None if nothing usable is left."""
 
     suite: Suite | None
     problems: list[Problem]
     source: Source | None = None
     targets: Targets | None = None
-    """All targets in reach, with their places."""
+    """All available targets, with their places."""
     named: dict[str, Place] = {}
-    """Where each target is named that the suite asks for."""
+    """The place that names each target which the suite asks for."""
     environment: Mapping[str, str] = {}
 
     @property
@@ -58,7 +61,7 @@ class Loaded(Struct, frozen=True):
 
 
 def read_suite(path: Path, options: LoadOptions | None = None, review: Review | None = None) -> Loaded:
-    """The suite and its problems. Each case is shown to `review` as it is built, so that none has to be built twice."""
+    """The suite and its problems. `review` sees each case as it is built, so that no case has to be built twice."""
     file = display_path(path.absolute(), Path.cwd())
     with paused_collector():
         source, problems = read_source(path, file)
@@ -71,7 +74,7 @@ def read_suite(path: Path, options: LoadOptions | None = None, review: Review | 
 
 
 def _other_file(path: Path, source: Source | None, problems: list[Problem]) -> str | None:
-    """What to say of a file that is plainly no suite: what is wrong with its YAML would only mislead."""
+    """A message for a file that is plainly not a suite: problems of its YAML would only mislead."""
     kind = _OTHER_FILES.get(path.suffix.lower())
     if kind is None or (source is None and all(problem.code != "yaml-syntax" for problem in problems)):
         return None
@@ -81,7 +84,7 @@ def _other_file(path: Path, source: Source | None, problems: list[Problem]) -> s
 
 
 def _in_order(problems: list[Problem], file: str) -> list[Problem]:
-    """Each problem once, in document order, other files' first."""
+    """Each problem once, in document order, problems of other files first."""
     kept = {(*spot_of(problem), problem.message): problem for problem in problems}
     return sorted(kept.values(), key=lambda each: (each.file == file, each.file, each.line, each.column))
 
@@ -139,8 +142,8 @@ class _SuiteReader:
         return Loaded(suite, problems, self.source, targets, named.places, self.project.environment)
 
     def _scope(self, variant: WrittenVariant | None = None) -> Scope:
-        """What the texts of the suite may name; the variables of a variant take the place of the suite's own. What only
-        variants have is known to all texts: those outside of cases get the first."""
+        """Values for the texts of the suite; the variables of a variant replace the suite's own. Variables that only
+        variants have are known to all texts: texts outside of cases get the first variant's value."""
         variables: dict[str, Any] = {**user_values("vars"), **self.project.config.get("vars", {})}
         if variant is None:
             known = {*variables, *self.data.get("vars", {})}
@@ -158,7 +161,7 @@ class _SuiteReader:
         return scope
 
     def _variants(self) -> list[tuple[WrittenVariant, Variant]]:
-        """The variants as cases are built for them, and as targets are asked for them."""
+        """The variants in two forms: to build cases, and to ask targets."""
         found: list[tuple[WrittenVariant, Variant]] = []
         for place, data in enumerate(self.data.get("variants", ())):
             path = ("variants", place)
@@ -175,9 +178,9 @@ class _SuiteReader:
         if self.options.only_format:
             targets.problems.clear()
         path = ("targets",)
-        written = self.texts.tree(self.checked.raw.get("targets"), path)
+        written = self.texts.targets(self.checked.raw.get("targets"), path)
         entries = with_system_prompts(written, path, self.texts.of_file)
-        # What else stands in braces there is filled in by providers: `${{ VAR }}`, and the requests of `http` targets.
+        # Other expressions in braces are filled in by providers: `${{ VAR }}`, and the requests of `http` targets.
         self._forget("unfilled-braces", "targets[")
         own = [problem for problem in self.problems if self._is_in_target(problem)]
         self.problems[:] = [problem for problem in self.problems if problem not in own]
@@ -191,13 +194,13 @@ class _SuiteReader:
         return problem.file == self.source.file and is_in_target(read_path(problem.path), self.checked.raw)
 
     def _forget(self, code: str, beginning: str = "") -> None:
-        """Drop the problems of a code at places that begin so."""
+        """Drop the problems of a code at places with this beginning."""
         self.problems[:] = [
             problem for problem in self.problems if problem.code != code or not problem.path.startswith(beginning)
         ]
 
     def _contexts(self, choice: _TargetChoice, variants: list[WrittenVariant]) -> list[SuiteContext]:
-        """What cases share, for each variant. What only some of them lack says which."""
+        """The shared data of cases, for each variant. A problem of only some variants names them."""
         if not variants:
             return [self._context(choice, None)]
         contexts: list[SuiteContext] = []
@@ -251,7 +254,7 @@ class _SuiteReader:
         )
 
     def _tools(self) -> tuple[Tool, ...]:
-        """The suite's tools, vibecheck's `mcp_server` among them."""
+        """The suite's tools, including vibecheck's `mcp_server`."""
         written = self.texts.tree(self.data.get("tools", []), ("tools",))
         self._forget("unfilled-braces", "tools[")  # `${{ VAR }}` is filled in when the tools are used
         server = self.data.get("metadata", {}).get("mcp_server")
@@ -276,7 +279,7 @@ class _SuiteReader:
         return formatting_for(profile, **explicit)
 
     def _check_metadata(self) -> None:
-        """Fill in the texts that nothing else fills in, for what is missing there."""
+        """Fill in the texts that are not filled in elsewhere, to report missing variables in them."""
         metadata = self.data.get("metadata", {})
         of_cases = ("system_prompt", "systemPrompt", "tags")
         self.texts.tree({key: metadata[key] for key in metadata if key not in of_cases}, ("metadata",))
@@ -303,7 +306,7 @@ class _SuiteReader:
         )
 
     def _asked_targets(self, targets: Mapping[str, Target]) -> dict[str, Target]:
-        """The targets as they are asked: without system prompts of their own where the command wants none."""
+        """The targets as they are asked: without their own system prompts if the command removes them."""
         if not self.options.removes_system_prompts:
             return dict(targets)
         return {name: structs.replace(target, system_prompt=None) for name, target in targets.items()}
@@ -319,7 +322,7 @@ class _SuiteTexts:
         self.data = data
         self.missing: Severity = missing
         self.problems = problems
-        """What is wrong with the texts is added here."""
+        """The list that faults of the texts are added to."""
         self.scope = Scope({}, {}, None, {})
         self.files = files
 
@@ -337,7 +340,7 @@ class _SuiteTexts:
         return None
 
     def words(self, value: Any, at: str) -> str:
-        """A text, or that of the file that holds it."""
+        """A text, or the content of the file that holds it."""
         if isinstance(value, str):
             return self.text(value, at)
         before = len(self.problems)
@@ -347,7 +350,7 @@ class _SuiteTexts:
         return self.of_file({"file": file}, read_path(at))
 
     def of_file(self, value: dict[str, Any], path: DocumentPath) -> str:
-        """What a file holds. The variables in its name have been filled in."""
+        """The content of a file. Variables in its name are already filled in."""
         file: str = value["file"]
         try:
             text = self.files.read(file)
@@ -356,14 +359,31 @@ class _SuiteTexts:
             return NO_WORDS
         return expand(text, self.scope, in_file(self.reporter(write_path(path)), file))
 
-    def tree(self, value: Any, path: DocumentPath) -> Any:
-        """A value with all its texts filled in, each at its own place."""
+    def targets(self, written: Any, path: DocumentPath) -> Any:
+        """The targets of a suite. The requests of a service are filled in again with each call, so `{{ '{{' }}` stays
+        there as it is written."""
+        if not isinstance(written, list):
+            return self.tree(written, path)
+        return [
+            self.tree(target, (*path, place), FILLED_LATER if is_service(target) else ())
+            for place, target in enumerate(written)
+        ]
+
+    def tree(self, value: Any, path: DocumentPath, later: Collection[str] = (), *, keeps_braces: bool = False) -> Any:
+        """A value with all its texts filled in, each at its own place. `later`: keys of texts to fill in again."""
         if isinstance(value, str):
-            return self.text(value, write_path(path)) if "{{" in value else value
+            scope = structs.replace(self.scope, keeps_braces=keeps_braces)
+            return expand(value, scope, self.reporter(write_path(path))) if "{{" in value else value
         if isinstance(value, list):
-            return [self.tree(item, (*path, position)) for position, item in enumerate(value)]
+            return [
+                self.tree(item, (*path, position), later, keeps_braces=keeps_braces)
+                for position, item in enumerate(value)
+            ]
         if isinstance(value, dict):
-            return {key: self.tree(item, (*path, key)) for key, item in value.items()}
+            return {
+                key: self.tree(item, (*path, key), later, keeps_braces=keeps_braces or key in later)
+                for key, item in value.items()
+            }
         return value
 
     def reporter(self, at: str) -> Report:
@@ -371,7 +391,7 @@ class _SuiteTexts:
 
 
 class _TargetChoice:
-    """Which targets answer, judge and give embeddings for a suite: the suite says so, else the project."""
+    """The choice of targets that answer, judge and give embeddings: the suite's, else the project's."""
 
     def __init__(self, texts: _SuiteTexts, project: Project, targets: NamedTargets, options: LoadOptions) -> None:
         self.texts = texts
@@ -380,7 +400,7 @@ class _TargetChoice:
         self.options = options
 
     def candidates(self) -> tuple[str, ...]:
-        """The targets of cases that name none; () when nothing is named anywhere."""
+        """The targets of cases that name none; () if none is named anywhere."""
         if self.options.targets:
             for name in self.options.targets:
                 self.targets.take(name)
@@ -398,7 +418,7 @@ class _TargetChoice:
         return "default" if "default" in names else names[0] if len(names) == 1 else None
 
     def _own_unnamed(self) -> list[str]:
-        """The suite's own targets that it names nowhere, so that none is a judge."""
+        """The suite's own targets that it never names; judges are named, so they are not among them."""
         entries = self.texts.data.get("targets") or []
         written = {key: value for key, value in self.texts.data.items() if key != "targets"}
         named = {text for _, text in strings_in(written)}
@@ -408,7 +428,7 @@ class _TargetChoice:
         return next(iter(self._of_suite("execution.judge_target", "judge_target")), None)
 
     def project_judge(self) -> str | None:
-        """The judge of targets that name none, in suites that name none."""
+        """The judge of targets without one, in suites without one."""
         return self._of_project("judge_target")
 
     def embedder(self) -> str | None:
@@ -428,7 +448,7 @@ class _TargetChoice:
         return ()
 
     def _named(self, value: str, at: str) -> str:
-        """A target that the suite names; what could not be filled in is no name that could be wrong."""
+        """A target that the suite names. A name that could not be filled in is not checked."""
         before = len(self.texts.problems)
         name = self.texts.text(value, at)
         if all(problem.code not in UNFILLED for problem in self.texts.problems[before:]):

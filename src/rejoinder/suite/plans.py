@@ -1,5 +1,6 @@
-"""From `turns`, `user`, `conversation_checks` and `shards` of a case to values of the model. The schema has already
-spoken: what comes in here has the right shape."""
+"""Plans, users, conversation checks and sharded tasks of the model, built from a case's `turns`, `user`,
+`conversation_checks` and `shards`. The schema has already validated the shape.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from rejoinder.suite.ready_followups import add_ready
 from rejoinder.suite.templates import REPLIES_ALONE, Quotable
 
 MOST_TURNS = 10
-"""Of a simulated user, unless the author says."""
+"""Of a simulated user, unless the author sets it."""
 OVER_TIME: tuple[Over, ...] = ("always", "never", "by_turn", "after", "before")
 _INNER = {"after": ("when", "then"), "before": ("first", "second")}
 
@@ -49,14 +50,14 @@ class StepTexts(Texts, Protocol):
     def message(self, value: dict[str, Any], at: str) -> Message: ...
 
     def quoting(self, quotable: Quotable) -> None:
-        """What the texts that are read from now on may quote."""
+        """Set the names that later texts may quote."""
         ...
 
     def warn(self, code: str, at: str, message: str) -> None: ...
 
 
 class Course(Struct, frozen=True):
-    """How a case's conversation goes, and what judges it."""
+    """The course of a case's conversation, and its grading."""
 
     level: Level
     plan: Plan | None
@@ -65,13 +66,13 @@ class Course(Struct, frozen=True):
 
 
 At = Callable[[str], str]
-"""Where a key of the case stands."""
+"""The place of a key of the case."""
 
 
 def read_course(
     data: dict[str, Any], items: tuple[Item, ...], defaults: CaseDefaults, at: At, texts: StepTexts
 ) -> Course:
-    """`items`: what grades the case, as the suite and the case say."""
+    """`items`: the grading of the case, from the suite and the case."""
     ready = data.get("ready_followups", defaults.ready_followups)
     mode = data.get("followups", defaults.followups)
     plan, level = None, add_ready(Level(items, data.get("threshold")), ready, at("ready_followups"), mode)
@@ -95,7 +96,7 @@ def read_course(
 
 
 def extracted_names(data: dict[str, Any]) -> tuple[str, ...]:
-    """What the turns of a case extract, for its checks that come last."""
+    """The values that a case's turns extract, for the checks at its end."""
     turns = (turn for turn in data.get("turns", ()) if isinstance(turn, dict))
     return tuple(name for turn in turns for name in turn.get("extract", ()))
 
@@ -105,7 +106,7 @@ def _with_needs(step: Step) -> Step:
 
 
 def _used_in(step: Step) -> set[str]:
-    """The extracted values that a step has places for, in its words and in its checks."""
+    """The extracted values that a step uses in its words and checks."""
     own = {one.variable for one in step.extracts}
     quoted = {
         piece.name
@@ -121,7 +122,7 @@ def _marked_in(value: Any) -> set[str]:
 
 
 def opening_words(data: dict[str, Any], at: At, texts: StepTexts) -> Iterator[tuple[Any, str]]:
-    """What is said first after `input_messages`, prompts or messages, and where it stands."""
+    """The first words after `input_messages`, a prompt or messages, and their place."""
     if "input" in data:
         yield data["input"], at("input")
     if data.get("turns"):
@@ -145,7 +146,7 @@ def _words_of(turn: dict[str, Any]) -> tuple[str, Any]:
 
 
 def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, window: int | None) -> tuple[Step, ...]:
-    """The planned turns, each with its own checks. What a turn may quote is known from those before it."""
+    """The planned turns, each with its own checks. The turns before a turn decide what it may quote."""
     steps: list[Step] = []
     replies: int | None = 0
     for position, turn in enumerate(turns):
@@ -360,7 +361,7 @@ def shard_conditions(case: dict[str, Any]) -> tuple[Condition, ...]:
 
 
 def put_task(data: dict[str, Any], condition: Condition) -> dict[str, Any]:
-    """A case that puts a sharded task in one way: whole, in one message of all pieces, or a piece a turn."""
+    """A case that puts a sharded task in one form: whole, in one message of all pieces, or one piece per turn."""
     shards = data["shards"]
     rest = {key: value for key, value in data.items() if key != "shards"}
     if condition == "full":

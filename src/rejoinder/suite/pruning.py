@@ -1,7 +1,7 @@
-"""What is left of a suite without the parts that the schema or the rules have refused, so that all other mistakes are
-found in the same pass. Nothing that is pruned is ever run.
+"""A suite without the parts that the schema or the rules have refused, so that all other mistakes are found in the same
+pass. A pruned suite is never run.
 
-Items of lists keep their places: a refused one leaves something harmless behind.
+Items of lists keep their places: a refused item is replaced by something harmless.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation, check_names
 
 ANYTHING = "*"
-"""Among touched keys: there is no saying which key was meant."""
+"""Among touched keys: it is unknown which key was meant."""
 _GONE = object()
 Pruner = Callable[[Any, list[DocumentPath]], Any]
-"""Given a value and the refused paths in it (the empty one for the value itself), says what is left of it."""
+"""Takes a value and the refused paths in it (the empty path for the value itself), and returns the rest of the
+value."""
 
 
 def prune_suite(suite: dict[str, Any], refused: Iterable[DocumentPath]) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def prune_case(case: dict[str, Any], refused: Iterable[DocumentPath]) -> dict[st
 
 
 def touched_keys(violations: Iterable[Violation], above: DocumentPath = ()) -> set[str]:
-    """The keys below a place whose values, or whose absence, the violations already speak of."""
+    """The keys below a place that already have violations, in their values or because they are missing."""
     depth = len(above)
     touched: set[str] = set()
     for violation in violations:
@@ -54,7 +55,7 @@ def _by_step(refused: list[DocumentPath]) -> dict[str | int, list[DocumentPath]]
 
 
 def _mapping(value: Any, refused: list[DocumentPath], pruners: dict[str, Pruner]) -> Any:
-    """A mapping without the keys that are refused; those that have a pruner are kept in part."""
+    """A mapping without the refused keys; keys with a pruner are kept in part."""
     if not isinstance(value, dict):
         return _GONE
     kept = dict(value)
@@ -109,8 +110,7 @@ def _checks(value: Any, refused: list[DocumentPath]) -> Any:
 
 
 def _check(value: Any, refused: list[DocumentPath]) -> Any:
-    """An item keeps its follow-up, whatever is wrong with its check, and its check, whatever is wrong with the
-    follow-up."""
+    """An item keeps its follow-up if its check is wrong, and its check if the follow-up is wrong."""
     if not isinstance(value, dict):
         return {}
     kept = _mapping(value, refused, _CHECK)
@@ -125,7 +125,7 @@ def _negated(value: Any, refused: list[DocumentPath]) -> Any:
 
 
 def _turn(value: Any, refused: list[DocumentPath]) -> Any:
-    """A planned turn keeps its place, whatever is wrong with it."""
+    """A planned turn, which keeps its place whatever is wrong with it."""
     kept = _mapping(value, refused, _TURN) if isinstance(value, dict) else {}
     return kept if not kept.keys().isdisjoint(("prompt", "messages", "input")) else {"prompt": "...", **kept}
 

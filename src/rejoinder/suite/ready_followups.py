@@ -1,4 +1,6 @@
-"""Ready-made follow-ups: a ladder from "look again" to the answer, and doubts that are put to right replies, too."""
+"""Ready-made follow-ups: a ladder from "look again" to the answer, and doubts that are also raised about right
+replies.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ _DOUBTS: tuple[tuple[Hint | None, Pieces], ...] = (
 
 
 def add_ready(level: Level, ready: str | None, at: str, followups: str = "first") -> Level:
-    """The level with a ready-made set behind the author's own follow-ups. One follow-up leads to the next, and each
-    reply is held to the checks of the level. Where only the first that applies is sent, the set also stands behind
-    each of the author's own, so that it comes after them."""
+    """The level with a ready-made set after the author's own follow-ups. One follow-up leads to the next, and each
+    reply is graded by the checks of the level. If only the first applicable follow-up is sent, the set is also placed
+    behind each of the author's own, so that it comes after them."""
     checks = tuple(Item(item.check) for item in level.items if item.check is not None and not item.check.every_turn)
     if ready is None or not checks:
         return level

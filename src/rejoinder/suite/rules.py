@@ -1,6 +1,6 @@
-"""The rules that a JSON Schema cannot say: one check an item, depth, a check at every level, unreachable
-follow-ups, forms that exclude each other. They look at raw data of any shape and never stumble over what the
-schema has already refused."""
+"""Rules that a JSON Schema cannot express: one check per item, depth, a check at every level, unreachable follow-ups,
+forms that exclude each other. They look at raw data of any shape and tolerate whatever the schema has already refused.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.model import ROLES
-from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.foreign import advise_nearest, find_key
 from rejoinder.suite.schema import (
@@ -21,12 +20,13 @@ from rejoinder.suite.schema import (
     other_names_of_settings,
     settings_of_targets,
 )
+from rejoinder.words.numbers import count, listed
 
 MOST_FOLLOW_UPS = 5
-"""Nested prompts on one path; with the eval's own prompt a conversation has at most six turns."""
+"""Nested prompts on one path; with the case's own prompt a conversation has at most six turns."""
 BEFORE = "the follow-up before it"
 OF_SUITE = "the suite's own follow-up"
-"""What keeps a follow-up from being sent."""
+"""The cause that keeps a follow-up from being sent."""
 _MEANINGS: tuple[str, ...] = ("outcome", "expected_outcome")
 _MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
 _SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
@@ -40,7 +40,7 @@ _OF_WHOLE_REPLIES = {
     *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
     *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
 }
-"""Checks that cannot be put to a part of a reply."""
+"""Checks that cannot apply to a part of a reply."""
 _BESIDE = frozenset(
     {"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with", "hint", "ask"}
 )
@@ -61,7 +61,7 @@ _OF_OTHER_TARGETS = frozenset(
         *("endpoint", "resource", "resourceName"),
     )
 )
-"""Settings that say who is asked, or that a variant has a key of its own for."""
+"""Settings that choose who is asked, or that have their own key in variants."""
 _TOOLS = ("mcp", "python", "scripted")
 _WHOSE = {"tool_calls": "assistant", "tool_call_id": "tool"}
 
@@ -74,11 +74,11 @@ class Findings(Struct, frozen=True):
 
 
 def find_conflicts_of_tools(tools: Any, path: DocumentPath) -> Iterator[Violation]:
-    """Entries of `tools` that are none, or several at once."""
+    """Invalid entries of `tools`, and entries that are several tools at once."""
     for entry, place in _mappings(tools if isinstance(tools, list) else [], path):
         kinds = [kind for kind in _TOOLS if kind in entry]
         if len(kinds) != 1:
-            many = f"{list_words([f'`{kind}`' for kind in kinds])} need an item each" if kinds else "this item has none"
+            many = f"{listed([f'`{kind}`' for kind in kinds])} need an item each" if kinds else "this item has none"
             message = f"an item of `tools` is `mcp`, `python` or `scripted`: {many}"
             yield Violation("conflicting-keys" if kinds else "missing-field", place, message)
         server = entry.get("mcp")
@@ -86,7 +86,7 @@ def find_conflicts_of_tools(tools: Any, path: DocumentPath) -> Iterator[Violatio
             message = "an MCP server has either a `command` that starts it or a `url`"
             yield Violation("conflicting-keys" if "url" in server else "missing-field", (*place, "mcp"), message)
         elif isinstance(server, dict) and "url" in server and server.get("scope") == "conversation":
-            message = "a server at an address is there for all conversations; `scope: conversation` needs a `command`"
+            message = "all conversations share a server at an address; `scope: conversation` needs a `command`"
             yield Violation("conflicting-keys", (*place, "mcp", "scope"), message)
         for holder, inner in ((entry, place), *((entry[kind], (*place, kind)) for kind in kinds)):
             fails = holder.get("fails") if isinstance(holder, dict) else None
@@ -111,8 +111,8 @@ class CheckRules:
         self.findings.warnings.append(Violation(code, path, message, key=True))
 
     def walk(self, checks: Any, path: DocumentPath, depth: int = 0, *, always: str = "") -> str:
-        """Look at all checks of a level. `always` names the follow-up that is sent before any of them, if there is one;
-        given back is the one that is sent before any that is added to the level."""
+        """Check all items of a level. `always` names a follow-up that is always sent before them, if any. Returns the
+        follow-up that is always sent before items that are added to the level."""
         if isinstance(checks, dict) and isinstance(checks.get("or"), list):
             self._list(checks["or"], (*path, "or"), depth)
             self._reachable(checks["or"], (*path, "or"), always, all_fail=True)
@@ -137,7 +137,7 @@ class CheckRules:
             return
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
-            names = list_words([f"`{kind}`" for kind in kinds])
+            names = listed([f"`{kind}`" for kind in kinds])
             message = f"each item has one check: {names} need an item each, with its own dash"
             self._error("multiple-check-keys", path, message, key=False)
         elif not kinds and not _names_anything(item):
@@ -171,22 +171,21 @@ class CheckRules:
         self._list(checks, (*path, "checks"), depth, negated=negated)
         there = sum(isinstance(item, dict) and any(key in item for key in self.kinds) for item in checks)
         if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > there > 0:
-            checks_there = "1 check" if there == 1 else f"{there} checks"
-            message = f"`at_least: {wanted}` can never be reached: the group has {checks_there}"
+            message = f"`at_least: {wanted}` can never be reached: the group has {count(there, 'check')}"
             self._error("out-of-range", (*path, "at_least"), message, key=False)
 
     def _threshold(self, item: dict[str, Any], kind: str, path: DocumentPath) -> None:
-        """A mark that a check cannot be held against, or has already."""
+        """Report a threshold that the check cannot use, or that it already has."""
         if kind in _MARKED_INSIDE:
             if isinstance(item[kind], dict) and "threshold" in item[kind]:
-                message = f"`threshold` stands in `{kind}` and beside it; keep the one in it"
+                message = f"`threshold` is given both in `{kind}` and beside it; keep the one inside"
                 self._error("conflicting-keys", path, message)
         elif not _is_scored(item):
             why = _UNSCORED.get(kind, "a `{kind}` passes or fails").format(kind=kind)
             self._warn("no-effect", path, f"`threshold` has no effect: {why}")
 
     def rubrics_of(self, case: dict[str, Any], path: DocumentPath) -> None:
-        """Look at the rubrics of a case outside its checks."""
+        """Check the rubrics of a case outside its checks."""
         self.rubric(case.get("rubrics"), (*path, "rubrics"))
         execution = case.get("execution")
         inner = execution.get("evaluators") if isinstance(execution, dict) else None
@@ -195,7 +194,7 @@ class CheckRules:
                 self.rubric(evaluator.get("rubrics"), (*at, "rubrics"))
 
     def rubric(self, value: Any, path: DocumentPath) -> None:
-        """AgentV's words beside ours: only one of them would count."""
+        """Report AgentV's keys next to ours: only one of them would count."""
         if isinstance(value, dict):
             value, path = value.get("criteria"), (*path, "criteria")
         for criterion, place in _mappings(value, path):
@@ -210,7 +209,7 @@ class CheckRules:
                 self.findings.errors.extend(find_two_names([(*inner, key) for key in span], words))
 
     def _part(self, value: dict[str, Any], path: DocumentPath) -> None:
-        """A check of what stands at a path sees a text: it makes no calls and has no follow-up."""
+        """A check of the value at a path gets a text: it makes no calls and has no follow-up."""
         check, place = value["check"], (*path, "check")
         if "equals" in value:
             message = "`equals` and `check` both say what the value has to be; keep one of them"
@@ -234,9 +233,10 @@ class CheckRules:
         self.walk(item.get("checks"), (*path, "checks"), depth)
 
     def _reachable(self, items: list[Any], path: DocumentPath, always: str, *, all_fail: bool = False) -> str:
-        """With `followups: first` one that applies whenever this list fails keeps all behind it from being sent, in
-        whatever group they stand. A standalone one always applies; where every check of the list has failed, as in an
-        `or` that failed (`all_fail`), so does one that belongs to a check. Given back is the name of such a one."""
+        """With `followups: first`, a follow-up that applies whenever this list fails keeps all later ones from being
+        sent, in whatever group they are. A standalone follow-up always applies. If every check of the list has failed,
+        as in an `or` that failed (`all_fail`), a check's own follow-up also applies. Returns the name of such a
+        follow-up."""
         if self.followups != "first":
             return ""
         for item, place in _mappings(items, path):
@@ -251,7 +251,8 @@ class CheckRules:
         return always
 
     def _reachable_inside(self, item: dict[str, Any], path: DocumentPath, always: str) -> str:
-        """The same for the group that an item holds; what applies whenever the group has failed."""
+        """Like `_reachable` for the group inside an item; returns the follow-up that applies whenever the group has
+        failed."""
         for kind in ("or", "and"):
             if isinstance(item.get(kind), list):
                 all_fail = kind == "or" and "threshold" not in item
@@ -266,10 +267,10 @@ class CheckRules:
 
 
 class CaseRules(CheckRules):
-    """Walks all checks of a case: of its turns, of the whole conversation, and of its judges."""
+    """Walks all checks of a case: its turns, its conversation checks, and its judges."""
 
     def of_case(self, case: dict[str, Any], path: DocumentPath, *, always: str) -> None:
-        """Look at all checks of a case: of its turns, of the whole conversation, and of its judges."""
+        """Check a case: its turns, its conversation checks, and its judges."""
         self.walk(case.get("checks"), (*path, "checks"), always=always)
         for turn, place in _mappings(case.get("turns"), (*path, "turns")):
             self.walk(turn.get("checks"), (*place, "checks"))
@@ -280,14 +281,14 @@ class CaseRules(CheckRules):
         self.rubrics_of(case, path)
 
     def of_whole(self, items: Any, path: DocumentPath) -> None:
-        """Look at checks of a whole conversation."""
+        """Check the conversation checks."""
         for item, place in _mappings(items, path):
             rules = [key for key in _OVER_TIME if key in item]
             if not rules:
                 self._item_of_whole({key: value for key, value in item.items() if key not in _OF_WHOLE}, place)
                 continue
             if len(rules) > 1 or any(key in self.kinds for key in item):
-                names = list_words([f"`{key}`" for key in item if key in rules or key in self.kinds])
+                names = listed([f"`{key}`" for key in item if key in rules or key in self.kinds])
                 message = f"each item has one check: {names} need an item each, with its own dash"
                 self._error("multiple-check-keys", place, message, key=False)
             self._answers_back(item, place)
@@ -295,15 +296,15 @@ class CaseRules(CheckRules):
                 self._item_of_whole(inner, where)
 
     def _item_of_whole(self, item: dict[str, Any], path: DocumentPath) -> None:
-        """A check of a whole conversation, or in one: it looks at replies, and answers none."""
+        """A conversation check, or a check inside one: it looks at replies, and sends nothing."""
         if not self._answers_back(item, path):
             self._item(item, path, 1)
 
     def _answers_back(self, item: dict[str, Any], path: DocumentPath) -> bool:
-        """Does a check of a whole conversation have a follow-up?"""
+        """Whether a conversation check has a follow-up, which is an error."""
         key = next((key for key in FOLLOW_UP_KEYS if key in item), None)
         if key is not None:
-            message = "a check of the whole conversation sends no follow-up; follow-ups stand in `checks`"
+            message = "a check of the whole conversation cannot send follow-ups; put follow-ups into `checks`"
             self._error("unknown-key", (*path, key), message)
         return key is not None
 
@@ -326,7 +327,7 @@ def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], 
 
 
 def _inner_items(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
-    """The checks that a rule over time holds."""
+    """The checks inside a rule over time."""
     if not isinstance(value, dict):
         return
     keys = [key for key in ("check", "when", "then", "first", "second") if isinstance(value.get(key), dict)]
@@ -339,7 +340,7 @@ _OF_WHOLE = frozenset({"on", "turns", "replies"})
 
 
 def _is_scored(item: Any) -> bool:
-    """Has a check a score that may lie between all and nothing, itself or by what is in it?"""
+    """Whether a check, or one inside it, can have a score between 0 and 1."""
     if not isinstance(item, dict):
         return False
     inner = [item.get("not"), *(part for kind in ("or", "and") for part, _ in _mappings(item.get(kind), ()))]
@@ -356,7 +357,7 @@ def _names_anything(item: dict[str, Any]) -> bool:
 
 
 def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
-    """Keys of a case that say the same thing twice, or that stand where they mean nothing."""
+    """Keys of a case that repeat each other, or have no effect in their place."""
     for first, second, what in _TWO_NAMES:
         if first in case and second in case:
             later = max((first, second), key=list(case).index)
@@ -365,18 +366,18 @@ def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violati
     yield from find_conflicts_of_tools(case.get("tools"), (*path, "tools"))
     inner = case.get("execution")
     if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:
-        message = "evaluators stand here and under `execution`; keep one of the lists"
+        message = "evaluators are given both here and under `execution`; keep one of the lists"
         yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)
     yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
     yield from _faults_of_plan(case, path)
 
 
 def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
-    """Keys of planned turns without the turns, and AgentV's without its `mode`."""
+    """Keys of planned turns without turns, and AgentV's keys without its `mode`."""
     if "turns" not in case and path != ("defaults",):
         for key in ("mode", "on_turn_failure", "aggregation", "pass_steps", "window_size"):
             if key in case:
-                yield Violation("missing-field", (*path, "turns"), f"`{key}` is about `turns`, and there are none")
+                yield Violation("missing-field", (*path, "turns"), f"`{key}` needs `turns`, and there are none")
                 break
     if "mode" not in case:
         for key in ("input", "assert", "assertions", "criteria"):
@@ -390,7 +391,7 @@ def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violat
 
 
 def find_two_names(places: Iterable[DocumentPath], names: Mapping[str, str]) -> Iterator[Violation]:
-    """Keys that are names of one thing, of which only one would count; `names` has those that are not our own."""
+    """Keys that name the same thing, so that only one would count. `names` maps foreign names to ours."""
     taken: dict[str, DocumentPath] = {}
     for place in places:
         key = str(place[-1])
@@ -401,13 +402,13 @@ def find_two_names(places: Iterable[DocumentPath], names: Mapping[str, str]) -> 
 
 
 def _from(place: DocumentPath, other: DocumentPath) -> str:
-    """A place as it is seen from where both lie."""
+    """A place relative to the place that contains both."""
     shared = next(i for i, steps in enumerate(zip(place, other, strict=False)) if steps[0] != steps[1])
     return write_path(place[shared:])
 
 
 def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
-    """What a suite says of itself in two ways."""
+    """Contradictory keys of a suite."""
     yield from find_conflicts_of_tools(suite.get("tools"), ("tools",))
     metadata = suite.get("metadata")
     if isinstance(metadata, dict):
@@ -415,7 +416,7 @@ def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
 
 
 def find_faults_of_variants(suite: dict[str, Any]) -> Iterator[Violation]:
-    """Variants of one name, and settings that no target has or that a variant cannot change."""
+    """Variants with the same name, and settings that no target has or that a variant cannot change."""
     names: dict[str, int] = {}
     known = settings_of_targets()
     for variant, path in _mappings(suite.get("variants"), ("variants",)):
@@ -435,7 +436,8 @@ def find_faults_of_variants(suite: dict[str, Any]) -> Iterator[Violation]:
 
 
 def find_conflicts_of_target(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
-    """Settings in two spellings. One beside `settings` wins over the same one in it, as in AgentV's files."""
+    """Settings in two spellings. A setting outside of `settings` wins over the same one inside, as in AgentV's
+    files."""
     yield from find_conflicts_of_tools(target.get("tools"), (*path, "tools"))
     names = other_names_of_settings(str(target.get("provider")).lower())
     yield from find_two_names(((*path, key) for key in target), names)

@@ -1,5 +1,5 @@
-"""The JSON Schema at work: it is shipped as data, printed by `rejoinder schema`, and it alone decides what a key
-may hold. This module only says its verdicts in an author's words, with a code and a place.
+"""Validation by the JSON Schema, which is shipped as data and printed by `rejoinder schema`. The schema decides what a
+key may hold; this module only words its verdicts for authors, with a code and a place.
 
 Annotations that the schema carries for us: `x-code` (the code of a violated string or list rule), `x-codes` (of a
 missing partner key), `x-check` (this property is a check), `x-rule` (the place has a rule of its own below).
@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from rejoinder.spelling import list_words
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.foreign import (
     Advice,
@@ -29,6 +28,7 @@ from rejoinder.suite.foreign import (
     same_as,
     say_the_same,
 )
+from rejoinder.words.numbers import listed
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -37,7 +37,7 @@ _AGENTV = {
     "suite": ("agentv-eval-v2",),
     "targets": ("agentv-targets-v2", "agentv-targets-v2.1", "agentv-targets-v2.2"),
 }
-"""The names of AgentV's formats that are read."""
+"""The names of AgentV's formats that can be read."""
 _ITEM_WORDS = {
     **dict.fromkeys(("evals", "evalcases", "tests"), "a case"),
     **dict.fromkeys(("input_messages", "expected_messages"), "a message"),
@@ -50,7 +50,7 @@ _ITEM_WORDS = {
     "evaluators": "an evaluator",
     "judge": "a verdict",
 }
-"""What the items of a list are called."""
+"""The word for an item of each list."""
 _PART_KEYS = {"type", "value"}
 FOLLOW_UP_KEYS = ("prompt", "checks", "hint", "ask")
 """Keys that make an item a follow-up, or belong to one."""
@@ -61,26 +61,24 @@ _SWITCHES = {
 _FORMS = {
     "latency": "must be a number of seconds, or a time such as `500ms`, `4s` or `2min`",
     "flags": "may have the letters i, m, s and x",
-    "marker": "must have `{Role}`, `{role}` or `{ROLE}` in it, where the role is to stand",
+    "marker": "must contain `{Role}`, `{role}` or `{ROLE}` in the place of the role",
     **dict.fromkeys(("call", "python"), "must be `module:function`"),
     **dict.fromkeys(("webhook", "url"), "must be an address that begins with http:// or https://"),
 }
 _SHAPES = {"semantic": "{expected: ..., threshold: 0.8}", "tool_calls": "[NAME]"}
 _LISTS = {"tool_calls": "; calls are items of a list: `tool_calls: [{name: ...}]`"}
 MOST_LISTED = 10
-"""Keys that are named if one is unknown and like none of them."""
+"""Maximum keys that are listed if a key is unknown and resembles none of them."""
 _TARGET_KEYS = ("target", "judge_target", "audit")
 _LIKELY = 0.7
-"""How like a word has to be to be proposed: less is another word, and not a slip."""
+"""Minimum similarity of a word to be proposed: a less similar one is another word, not a typo."""
 _LACKS_PARTNER = {
-    "prompt-without-checks": (
-        "prompt requires checks to be defined: say what the reply to this follow-up has to satisfy"
-    ),
+    "prompt-without-checks": ("prompt requires checks to be defined: add the checks for the reply to this follow-up"),
     "checks-without-prompt": "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them",
 }
 _BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
 _OF_TURNS = ("input_messages", "expected_messages")
-"""Keys of cases that turns have under other names."""
+"""Keys of cases that have other names in turns."""
 _ROLES = {
     "human": "user",
     **dict.fromkeys(("ai", "bot", "model", "gpt", "llm"), "assistant"),
@@ -96,12 +94,12 @@ _EMPTY = {
     "criteria": "; say what the judge is asked about the reply",
     "rubric": "; say what the reply is judged by",
     **dict.fromkeys(("code", "script", "command", "run"), "; write the command line to run"),
-    **dict.fromkeys(("tool_calls", "calls"), "; where no tool may be called, write `tool_calls: {max: 0}`"),
+    **dict.fromkeys(("tool_calls", "calls"), "; to forbid tool calls, write `tool_calls: {max: 0}`"),
     "guideline_patterns": "; write a pattern such as `**/*.instructions.md`, or remove it",
     **dict.fromkeys(("evals", "evalcases", "tests"), "; add at least one case"),
     "input_messages": "; add at least one message",
 }
-"""What to do about an empty value, by its key or else by the code."""
+"""Advice for an empty value, by its key or else by the code."""
 _TYPE_WORDS = {
     "string": "text",
     "integer": "a whole number",
@@ -114,16 +112,16 @@ _TYPE_WORDS = {
 
 
 class Violation(Struct, frozen=True):
-    """A rule broken at a path. `key` says that the place is the key and not its value."""
+    """A broken rule at a path. `key`: the place is the key, not its value."""
 
     code: str
     path: DocumentPath
     message: str
     key: bool = False
     instead: str | None = None
-    """The right word, where the fault is one wrong word: the key, or else the value."""
+    """The right word, if one word is wrong: the key, or else the value."""
     quote: bool | None = None
-    """Would quotes around the value (True), or taking them away (False), mend it?"""
+    """Whether adding quotes around the value (True), or removing them (False), would fix it."""
 
 
 @lru_cache(maxsize=1)
@@ -133,7 +131,7 @@ def read_schema() -> dict[str, Any]:
 
 
 def schema_for(kind: Kind) -> dict[str, Any]:
-    """The schema of one kind of file, complete in itself."""
+    """The complete schema of one kind of file."""
     schema = read_schema()
     if kind == "suite":
         return schema
@@ -148,7 +146,7 @@ def check_names() -> tuple[str, ...]:
 
 
 def other_names(definition: str) -> dict[str, str]:
-    """The keys of a definition that are other names, each with the one we call it by; the descriptions say so."""
+    """The keys of a definition that are other names, each mapped to ours; the descriptions say so."""
     properties: dict[str, Any] = read_schema()["$defs"][definition]["properties"]
     matches = {key: _OTHER_NAME.fullmatch(rule.get("description", "")) for key, rule in properties.items()}
     return {key: match[1] for key, match in matches.items() if match}
@@ -156,7 +154,7 @@ def other_names(definition: str) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def other_names_of_settings(provider: str) -> dict[str, str]:
-    """The same for the settings of a provider's targets."""
+    """Like `other_names`, for the settings of a provider's targets."""
     names = other_names("sharedSettings")
     for branch in read_schema()["$defs"]["target"]["allOf"]:
         if provider in branch.get("if", {}).get("properties", {}).get("provider", {}).get("enum", ()):
@@ -183,7 +181,7 @@ def case_keys() -> frozenset[str]:
 
 
 def structured_case_keys() -> frozenset[str]:
-    """The keys of a case whose values are no text."""
+    """The keys of a case whose values are not text."""
     properties = read_schema()["$defs"]["case"]["properties"]
     return frozenset(key for key, rule in properties.items() if not _may_be_text(rule))
 
@@ -203,7 +201,7 @@ def find_violations(data: Any, kind: Kind) -> list[Violation]:
 
 
 def is_in_target(path: DocumentPath, data: Any) -> bool:
-    """Whether the place is inside a target that has a name, so that it matters only to those who use the target."""
+    """Whether the place is inside a named target, so that it matters only to suites that use the target."""
     if len(path) < 2 or path[0] != "targets":
         return False
     entry = data["targets"][path[1]]
@@ -211,11 +209,11 @@ def is_in_target(path: DocumentPath, data: Any) -> bool:
 
 
 def find_unknown_schema(data: Any, kind: Literal["suite", "targets"]) -> list[Violation]:
-    """A `$schema` that is no address, no file and none of AgentV's formats that are read."""
+    """A `$schema` that is neither an address, nor a file, nor one of AgentV's formats that can be read."""
     name = data.get("$schema") if isinstance(data, dict) else None
     if not isinstance(name, str) or "/" in name or name.endswith(".json") or name in _AGENTV[kind]:
         return []
-    names = list_words([f"`{known}`" for known in _AGENTV[kind]])
+    names = listed([f"`{known}`" for known in _AGENTV[kind]])
     message = f"`$schema: {name}` is not known; AgentV's name here is {names}. The file is read as one of rejoinder's"
     return [Violation("unknown-schema", ("$schema",), message)]
 
@@ -244,7 +242,7 @@ class _Fault:
 
     @property
     def name(self) -> str:
-        """What the author calls the thing at fault."""
+        """The author's name for the faulty thing."""
         names = [step for step in self.path if isinstance(step, str)]
         if not names:
             return "the file"
@@ -314,14 +312,14 @@ def _type(fault: _Fault) -> Iterator[Violation]:
 
 
 def _beyond_numbers(fault: _Fault) -> Violation:
-    """A number that YAML can write and that is none to count with; one that is too large is infinite, too."""
+    """A number that YAML can write but that cannot be computed with. A number that is too large is infinite."""
     bounds = " and ".join(_bounds(fault.rule)) or "a number"
     message = f"{fault.name} must be {bounds}, and not {'.nan' if isnan(fault.value) else 'infinite'}"
     return Violation("out-of-range", fault.path, message)
 
 
 def _how_to_write(fault: _Fault) -> str:
-    """An example for checks that are often written in a shape they do not have."""
+    """An example for checks that are often written in the wrong shape."""
     value, key = fault.value, fault.key
     if isinstance(value, str) and key in _SHAPES and fault.rule.get("x-check"):
         return f"; write `{key}: {_SHAPES[key]}`"
@@ -331,7 +329,7 @@ def _how_to_write(fault: _Fault) -> str:
         is_plain = len(value) <= 40 and re.fullmatch(r"\w[\w ,.?!-]*", value)
         return f"; write `- prompt: {value if is_plain else '...'}`"
     if isinstance(value, list) and f"{key}_any" in check_names():
-        return f"; write `{key}_all` where all of them have to occur, or `{key}_any` where one is enough"
+        return f"; write `{key}_all` if all of them must occur, or `{key}_any` if one is enough"
     if isinstance(value, list) and fault.rule.get("x-code") == "empty-pattern":
         times = "twice" if len(value) == 2 else "for each"
         return f"; each item has one pattern: write `- {key}: ...` {times}"
@@ -364,7 +362,7 @@ def _unexpected(fault: _Fault) -> Iterator[Violation]:
 
 
 def _meant_check(key: str, item: dict[str, Any]) -> Advice:
-    """The check that was meant. One that says the contrary is never proposed."""
+    """The check that was probably meant. A check with the contrary meaning is never proposed."""
     names = check_names()
     if (advice := find_check(key, item, names)) is not None:
         return advice
@@ -377,11 +375,11 @@ def _meant_check(key: str, item: dict[str, Any]) -> Advice:
 def _unknown_key(fault: _Fault, key: str, known: dict[str, Any]) -> Violation:
     path = (*fault.path, key)
     if fault.rule.get("x-rule") == "checks":
-        message = f"unknown key `{key}`: no other key may stand beside `or`; make both items of a list"
+        message = f"unknown key `{key}`: `or` cannot have other keys beside it; make both items of a list"
         return Violation("unknown-key", path, message, key=True)
     where = f" in {fault.name}" if fault.path else ""
     if key in _BESIDE_A_CHECK and fault.rule.get("x-check"):
-        message = f"`{key}` stands beside `{fault.key}`, and not in it{_LISTS.get(fault.key, '')}"
+        message = f"`{key}` belongs beside `{fault.key}`, not inside it{_LISTS.get(fault.key, '')}"
         return Violation("unknown-key", path, message, key=True)
     advice = _meant_key(fault, key, known)
     listed = f"; its keys are {', '.join(known)}" if 0 < len(known) <= MOST_LISTED else ""
@@ -444,7 +442,7 @@ def _enum(fault: _Fault) -> Iterator[Violation]:
 
 
 def _meant_option(fault: _Fault, options: list[str]) -> Advice | None:
-    """The option that was meant. Of the types of evaluators none is guessed: another one judges something else."""
+    """The option that was probably meant. Types of evaluators are never guessed: another type judges something else."""
     word = str(fault.value).lower()
     if "evaluators" in fault.path and fault.key == "type":
         return find_evaluator(word, tuple(options)) or advise_nearest(word, options, likeness=0.85)
@@ -479,7 +477,7 @@ _EXPLANATIONS = {
 
 
 def _list(words: list[str]) -> str:
-    return list_words([_TYPE_WORDS.get(word, f"`{word}`") for word in words], "or")
+    return listed([_TYPE_WORDS.get(word, f"`{word}`") for word in words], "or")
 
 
 def _must_be(fault: _Fault, words: list[str]) -> str:
@@ -499,14 +497,14 @@ def _name_value(value: Any) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Would YAML read it as a number, were it not in quotes?"""
+    """Whether YAML would read the text as a number without quotes."""
     from rejoinder.suite.yaml import read_plain
 
     return isinstance(read_plain(text.strip()), int | float) and text.strip().lower() not in ("true", "false")
 
 
 def _known_keys(rule: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The properties that a rule and what it refers to know."""
+    """The properties that a rule and its references know."""
     known = dict(rule.get("properties", {}))
     for part in rule.get("allOf", ()):
         target = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part

@@ -1,4 +1,4 @@
-"""What is wrong with the requests of an `http` target, as far as its file tells."""
+"""Problems of an `http` target's requests, as far as its file shows them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,31 @@ from rejoinder.suite.schema import Violation
 from rejoinder.suite.target_rules import SENT, settings_in
 from rejoinder.suite.templates import sole_variable
 
-_TEMPLATES = (*SENT, "open", "close")
+FILLED_LATER = (*SENT, "open", "close")
+"""Settings whose placeholders are filled in with each request."""
+
+
+def is_service(target: Any) -> bool:
+    """True for an `http` target, as it is written."""
+    provider = target.get("provider") if isinstance(target, dict) else None
+    return PROVIDER_NAMES.get(str(provider).lower()) == "http"
 
 
 def find_service_faults(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
     """Placeholders that do not exist, and `{{ session }}` on a target that never learns its session."""
-    if PROVIDER_NAMES.get(str(target.get("provider")).lower()) != "http":
+    if not is_service(target):
         return
     parts = list(settings_in(target, path))
     has_session = any(settings.get("session") for _, settings in parts)
     for place, settings in parts:
-        for key in _TEMPLATES:
+        for key in FILLED_LATER:
             for spot, text in texts_in(settings.get(key), (*place, key)):
                 for fault in find_faults_of_request(text, has_session=has_session):
                     yield Violation("unknown-placeholder", spot, fault)
 
 
 def loses_conversation(settings: Mapping[str, Any]) -> bool:
-    """Whether nothing in a service's requests tells what was said before, or whose conversation it is."""
+    """Whether a service's requests contain neither earlier messages nor the conversation's id."""
     body = settings.get("body")
     has_default_body = "body" not in settings and settings.get("method") != "GET"
     if has_default_body or (isinstance(body, str) and sole_variable(body)):

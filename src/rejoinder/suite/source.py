@@ -1,4 +1,4 @@
-"""A file that is being read: where its problems are, and what the author sees of them."""
+"""A file that is being read: the places of its problems, and the lines to show for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import Severity, severity_of
 from rejoinder.model import Problem
-from rejoinder.project import FileFault, read_text
+from rejoinder.project.files import FileFault, read_text
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import Violation
 from rejoinder.suite.templates import Report
@@ -20,7 +20,7 @@ from rejoinder.suite.yaml_syntax import parse
 
 
 class Source:
-    """A YAML file with its text, its data and the problems found in it so far."""
+    """A YAML file with its text, its data and the problems found so far."""
 
     def __init__(self, file: str, text: str, document: Document) -> None:
         self.file = file
@@ -34,13 +34,13 @@ class Source:
     def violation(self, violation: Violation, severity: Severity = "error") -> Problem:
         place = self.document.place(violation.path, key=violation.key)
         problem = self._problem(violation.code, write_path(violation.path), violation.message, severity, place)
-        # With the line as it stands: a line with a key has no suggestion.
+        # With the unchanged line: a line with a key has no suggestion.
         return structs.replace(problem, suggestion=self._mend(violation, *place), source=self.line(place[0]))
 
     def problem(
         self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
     ) -> Problem:
-        """A problem at a path that is written out, such as `evals[0].prompt`; `point` is what to point at."""
+        """A problem at a written path, such as `evals[0].prompt`; `point` is the text to point at."""
         return self._problem(code, at, message, severity, self.document.place(read_path(point or at)))
 
     def _problem(self, code: str, at: str, message: str, severity: Severity, place: tuple[int, int]) -> Problem:
@@ -48,7 +48,8 @@ class Source:
         return structs.replace(problem, line=place[0], column=place[1], source=self.line(place[0]))
 
     def reporter(self, at: str, problems: list[Problem], missing: Severity) -> Report:
-        """Add what is wrong with the text at a place to the problems; `missing` is for what the environment lacks."""
+        """A report that adds problems of the text at a place; `missing`: the severity if the environment lacks
+        something."""
 
         def report(code: str, message: str) -> None:
             problems.append(self.problem(code, at, message, severity_of(code, missing)))
@@ -94,7 +95,7 @@ class RowSource(Struct, frozen=True):
 
 
 class CasePlace(Struct, frozen=True):
-    """Where a case comes from: its path, the file or row that it stands in, and the suite around it."""
+    """The origin of a case: its path, the file or row that contains it, and the suite around it."""
 
     at: str
     source: Source | RowSource
@@ -103,7 +104,8 @@ class CasePlace(Struct, frozen=True):
     def problem(
         self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
     ) -> Problem:
-        """What comes from the suite itself is at fault there, even when a row of a data set brought it up."""
+        """A problem at a place. A fault in the suite itself is reported there, even if a row of a data set led
+        to it."""
         if at.startswith(self.at):
             return self.source.problem(code, at, message, severity, point=point)
         if isinstance(self.source, RowSource):
@@ -112,11 +114,11 @@ class CasePlace(Struct, frozen=True):
 
 
 Place: TypeAlias = tuple[Source | CasePlace, str]
-"""Something that problems can be reported at, and a path in it."""
+"""A source that can report problems, and a path in it."""
 
 
 def read_source(path: Path, file: str) -> tuple[Source | None, list[Problem]]:
-    """Read and parse a YAML file. A file with YAML errors gives no source, so nothing else is said about it."""
+    """Read and parse a YAML file. A file with YAML errors gives no source, so nothing else is reported about it."""
     try:
         text = read_text(path, MOST_BYTES)
     except FileFault as fault:

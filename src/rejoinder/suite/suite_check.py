@@ -1,4 +1,4 @@
-"""What the schema and the rules say about a suite as a whole, and what is left of it without the parts they refuse."""
+"""Problems that the schema and the rules find in a suite as a whole, and the suite without the refused parts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from rejoinder.suite.walk import CASE_LISTS
 
 class CheckedSuite(Struct, frozen=True):
     raw: dict[str, Any]
-    """The suite as it is written; empty if there is nothing to work with."""
+    """The suite as written; empty if nothing usable is left."""
     problems: list[Problem]
     data: dict[str, Any] = {}
-    """What is left of it without the parts that have errors."""
+    """The suite without the parts that have errors."""
     touched: dict[DocumentPath, set[str]] = {}
-    """For each case that has errors, and `defaults`, the keys that they speak of; for `()` those of the suite."""
+    """For each case with errors, and for `defaults`, the keys that the errors name; for `()` the keys of the suite."""
     shared_warnings: list[Violation] = []
-    """Warnings about follow-ups that all cases have; they hold only if every case tries nothing but the first."""
+    """Warnings about follow-ups that all cases have; they hold only if every case sends only the first one."""
 
     def refuses(self, *keys: str) -> bool:
-        """Do errors of the suite itself speak of these keys?"""
+        """Whether errors of the suite itself name these keys."""
         return not self.touched.get((), set()).isdisjoint(keys)
 
     def explains(self, *keys: str) -> bool:
-        """Does an error of the suite itself explain why something at these keys, or inherited, is missing?"""
+        """Whether an error of the suite itself explains why a value of these keys, or an inherited one, is missing."""
         return self.refuses(*keys, "defaults", ANYTHING)
 
 
@@ -87,7 +87,7 @@ def _apply_rules(raw: dict[str, Any]) -> CaseRules:
 
 
 def _raw_cases(raw: dict[str, Any]) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
-    """Every mapping that has the keys of a case, `defaults` among them."""
+    """Every mapping with the keys of a case, including `defaults`."""
     if isinstance(raw.get("defaults"), dict):
         yield raw["defaults"], ("defaults",)
     for key in CASE_LISTS:

@@ -1,4 +1,4 @@
-"""Names of targets: what is wrong with one, and where a suite names each."""
+"""Names of targets: the problems of a name, and the places where a suite names each target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from rejoinder.errors import severity_of
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import KEY_VARIABLES, PROVIDER_NAMES
-from rejoinder.price_table import is_openrouter_id, vendor_of
+from rejoinder.prices.lookup import is_openrouter_id, vendor_of
 from rejoinder.spelling import nearest
 from rejoinder.suite.source import CasePlace, Place, Source
 from rejoinder.suite.targets import is_known_provider, needed_besides_model, resolve
@@ -18,24 +18,24 @@ OPENROUTER = "openrouter"
 
 
 class NamedTargets(Struct, frozen=True):
-    """The targets that a suite can name, and where it names each first."""
+    """The targets that a suite can name, and the first place that names each."""
 
     known: Mapping[str, Target]
     complete: bool = True
-    """False when a file of targets could not be read; then no name is called wrong."""
+    """False if a file of targets could not be read; then no name is reported as wrong."""
     places: dict[str, Place] = {}
     faulty: Set[str] = frozenset()
-    """Targets that are defined wrongly, which is said at their definition."""
+    """Targets with an invalid definition, which is reported at the definition."""
     choosable: list[str] = []
     """Targets that can answer without being named."""
 
     routed: dict[str, Target] = {}
-    """Models that are asked at OpenRouter, by the names that the suite has for them."""
+    """Models that are asked through OpenRouter, by the suite's names for them."""
     route: Callable[[str], Target | None] = lambda _name: None
-    """The target at OpenRouter for the name of a model that only OpenRouter lists."""
+    """Returns the OpenRouter target for a model that only OpenRouter lists."""
 
     def check(self, name: str, source: Source | CasePlace, at: str) -> list[Problem]:
-        """What is wrong with a name; its place is kept."""
+        """The problems of a name; its place is stored."""
         self.places.setdefault(name, (source, at))
         if name in self.faulty:
             return []
@@ -44,21 +44,21 @@ class NamedTargets(Struct, frozen=True):
         return [fault.problem(source, at) for fault in faults]
 
     def take(self, name: str) -> None:
-        """Route a model to OpenRouter if it is only there."""
+        """Route a model to OpenRouter if only OpenRouter has it."""
         if name not in self.known and (target := self.route(name)) is not None:
             self.routed[name] = target
 
 
 class TargetFault(Struct, frozen=True):
-    """What is wrong with the name of a target."""
+    """A problem with the name of a target."""
 
     code: str
     message: str
     name: str
     instead: str | None = None
-    """The name that is right."""
+    """The right name."""
     lists_known: bool = False
-    """Does the message say which targets there are?"""
+    """Whether the message already lists the known targets."""
 
     def problem(self, source: Source | CasePlace, at: str) -> Problem:
         problem = source.problem(self.code, at, self.message, severity=severity_of(self.code))
@@ -69,8 +69,8 @@ class TargetFault(Struct, frozen=True):
 
 
 def route_to_openrouter(name: str, environment: Mapping[str, str], *, asks: bool = True) -> Target | None:
-    """The target at OpenRouter for a model that OpenRouter lists and its vendor does not, if OpenRouter's key is set
-    and the vendor's is not. If nothing is asked, no key has to be there."""
+    """The OpenRouter target for a model that OpenRouter lists and its vendor does not, if OpenRouter's key is set and
+    the vendor's is not. If nothing is asked, no key is required."""
     target = resolve(name, {})
     if target is None or "model" not in target.settings or target.provider == OPENROUTER:
         return None
@@ -87,8 +87,8 @@ def route_to_openrouter(name: str, environment: Mapping[str, str], *, asks: bool
 def check_target(
     name: str, targets: Mapping[str, Target], *, complete: bool = True, routed: bool = False
 ) -> list[TargetFault]:
-    """What is wrong with a target's name. `complete` is False where not all targets could be read; `routed` is True
-    where OpenRouter is asked for it."""
+    """The problems of a target's name. `complete`: False if some targets could not be read; `routed`: True if
+    OpenRouter is asked for it."""
     target = resolve(name, targets)
     if target is None:
         return [_unknown_target(name, targets)] if complete else []

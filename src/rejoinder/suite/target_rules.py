@@ -1,4 +1,4 @@
-"""Settings of a target that contradict each other, which no JSON Schema can say."""
+"""Settings of a target that contradict each other, which a JSON Schema cannot express."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rejoinder.suite.schema import Violation
 
 KEEPS_HISTORY = "it keeps the conversation itself: a reply from the cache would leave it behind"
 SENT = ("url", "headers", "body")
-"""Settings of which a request of an `http` target is made."""
+"""Settings that make up a request of an `http` target."""
 NOT_CACHED = "Remove `cache: true`; the target is asked in every run then."
 
 

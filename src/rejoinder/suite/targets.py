@@ -1,6 +1,6 @@
 """Targets: read from the project's files and the suite, merged by name, chosen by one rule. Nothing is contacted.
 
-Later wins: in each folder from the repository root down to the suite's `.agentv/targets.yaml`,
+Later wins: in each folder from the repository root down to the suite's, `.agentv/targets.yaml`,
 `.rejoinder/targets.yaml` and the configuration's `targets`; then the file given with `--targets`, then the suite's own.
 """
 
@@ -16,14 +16,17 @@ from msgspec import Struct, structs
 from rejoinder.errors import MissingKey, Severity
 from rejoinder.model import Problem, Target
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, READY_NAMES, row_of
-from rejoinder.project import PROVIDERS_GROUP, FileFault, display_path, find_entry_point, is_secret
+from rejoinder.project.environment import is_secret
 from rejoinder.project.files import (
     CERTIFICATE_SPELLINGS,
+    FileFault,
     certificate_files,
     explain_missing_certificate,
     find_certificate,
 )
-from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.project.folders import display_path
+from rejoinder.project.plugins import PROVIDERS_GROUP, find_entry_point
+from rejoinder.spelling import did_you_mean
 from rejoinder.suite.agentv_files import as_foreign, is_of_agentv, problems_of_target, without_unread_settings
 from rejoinder.suite.commands import find_command_faults
 from rejoinder.suite.configuration import Project, configuration_files
@@ -36,6 +39,7 @@ from rejoinder.suite.target_rules import find_faults_of_cache
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
 from rejoinder.suite.tools import read_tools
+from rejoinder.words.numbers import listed, plural
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 _OWN_FIELDS = frozenset(
@@ -48,15 +52,15 @@ _HIDDEN_SETTINGS = frozenset(
         *("setup", "teardown", "authorizationtoken"),
     }
 )
-"""Settings whose variables are secrets, without the marks between their words."""
+"""Settings whose variables are secrets, without separators between words."""
 _ADDRESS_SETTINGS = frozenset({"url", "baseurl", "endpoint"})
 _SHORTEST_HIDDEN = 8
 """Shorter values are words such as `debug`, unless their names say that they are secrets."""
 
 
 def _needs(provider: str, setting: DocumentPath) -> bool:
-    """Can a target of this provider not be asked without the setting? Parts of a setting are always needed, except the
-    folder of a health check; so is every setting of a provider that is not ours."""
+    """Whether a target of this provider requires the setting. Parts of a setting are always required, except the folder
+    of a health check; so is every setting of a provider that is not ours."""
     if setting == ("healthcheck", "cwd"):
         return False
     if provider not in PROVIDERS or len(setting) != 1:
@@ -72,7 +76,7 @@ class TargetEntry(Struct, frozen=True):
     path: DocumentPath
 
     def written(self) -> Any:
-        """The target as it stands in its file."""
+        """The target as written in its file."""
         data = self.source.document.data
         for step in self.path:
             data = data[step]
@@ -80,23 +84,23 @@ class TargetEntry(Struct, frozen=True):
 
 
 class Targets:
-    """All targets in reach of a suite."""
+    """All available targets of a suite."""
 
     def __init__(self) -> None:
         self.entries: dict[str, TargetEntry] = {}
         self.problems: list[Problem] = []
         """Problems of whole files."""
         self.faults: dict[str, list[Problem]] = {}
-        """Problems of single targets, by name. They block only suites that use the target."""
+        """Problems of single targets, by name. They only block suites that use the target."""
         self.complete = True
-        """False when a file could not be read, so that there may be other targets."""
+        """False if a file could not be read, so that more targets may exist."""
         self.texts: dict[str, str] = {}
-        """The files that hold system prompts of theirs, each with its digest."""
+        """The files of the targets' system prompts, each with its digest."""
         self._stand_ins: dict[str, TargetEntry] = {}
-        """AgentV's targets that only name another one, with `use_target`."""
+        """AgentV's targets that only refer to another one, with `use_target`."""
 
     def add_file(self, source: Source, folder: Path, project: Project) -> None:
-        """Merge the targets of a file in a folder, where the files are that it names."""
+        """Merge the targets of a file; `folder`: the folder of the files that it names."""
         files, data = TextFiles(project.finder(folder)), source.document.data
         written = data.get("targets")
         violations = find_violations({"targets": written}, "targets") if isinstance(written, list) else []
@@ -114,7 +118,7 @@ class Targets:
         self.texts |= files.digests
 
     def add(self, source: Source, entries: Any, found: Iterable[Problem] = ()) -> None:
-        """Merge the targets of a list. `found` are the problems inside its named targets."""
+        """Merge the targets of a list. `found`: the problems inside its named targets."""
         if not isinstance(entries, list):
             return
         seen: dict[str, list[Problem]] = {}
@@ -137,7 +141,7 @@ class Targets:
             self.faults[name] = list(problems_of_target(problems)) if is_of_agentv(source.file) else problems
 
     def _put(self, entry: dict[str, Any], source: Source, here: DocumentPath) -> Iterator[Problem]:
-        """Take the place of an earlier target of the same name."""
+        """Replace an earlier target of the same name."""
         name = entry["name"]
         self.entries.pop(name, None)
         self._stand_ins.pop(name, None)
@@ -157,7 +161,7 @@ class Targets:
         self.entries[name] = TargetEntry(target, source, here)
 
     def settle_stand_ins(self, environment: Mapping[str, str]) -> None:
-        """Put the target in the place of each that only names it."""
+        """Replace each target that only refers to another one with that target."""
         for name, stand_in in self._stand_ins.items():
             meant, passed = name, {name}
             while meant in self._stand_ins:
@@ -174,7 +178,7 @@ class Targets:
             missing = [variable for variable in environment_names(meant) if variable not in environment]
             code = "missing-environment" if missing else "unknown-target"
             why = f"the environment variable `{missing[0]}` is not set" if missing else f"there is no target `{meant}`"
-            message = f"target `{name}` stands for another, and {why}"
+            message = f"target `{name}` refers to another target, but {why}"
             violation = Violation(code, (*stand_in.path, "use_target"), message)
             self.faults[name] = [stand_in.source.violation(violation)]
         self._stand_ins.clear()
@@ -185,13 +189,14 @@ class Targets:
         return {name for name, found in self.faults.items() if any(one.severity == "error" for one in found)}
 
     def choosable(self) -> list[str]:
-        """The names from which one is chosen if none is named: AgentV's unusable ones are passed over for others."""
+        """The names from which one is chosen if none is named: a usable target is preferred to an unusable one of
+        AgentV."""
         names = dict.fromkeys((*self.entries, *sorted(self.unusable)))
         foreign = {name for _, names in self.list_foreign() for name in names}
         return [name for name in names if name not in foreign] or list(names)
 
     def list_foreign(self) -> Iterator[tuple[str, list[str]]]:
-        """AgentV's files, each with those of its targets that no suite can use here."""
+        """AgentV's files, each with the targets that no suite can use here."""
         files: dict[str, list[str]] = {}
         for name, found in self.faults.items():
             if name in self.unusable and is_of_agentv(found[0].file):
@@ -204,7 +209,7 @@ class Targets:
     def check_environment(
         self, name: str, environment: Mapping[str, str], severity: Severity = "error"
     ) -> Iterator[Problem]:
-        """What a target needs from the environment and does not find there."""
+        """The problems of a target that lacks something in the environment."""
         entry = self.entries.get(name)
         if entry is None:
             return
@@ -219,7 +224,7 @@ class Targets:
     def check_certificate(
         self, name: str, environment: Mapping[str, str], folders: tuple[str, ...]
     ) -> Iterator[Problem]:
-        """Files of the client's certificate that are not there."""
+        """Problems of missing client certificate files."""
         entry = self.entries.get(name)
         if entry is None:
             return
@@ -259,7 +264,7 @@ def _add_file(targets: Targets, path: Path, project: Project) -> None:
 
 
 def read_targets_file(path: Path, working: Path) -> tuple[Source | None, list[Problem]]:
-    """A file of targets and the problems of the whole file; `Targets` has those of single targets."""
+    """A file of targets and the problems of the whole file; `Targets` has the problems of single targets."""
     source, problems = read_source(path, display_path(path, working))
     if source is not None:
         data = source.document.data
@@ -298,32 +303,32 @@ def left_out_settings(target: Target, environment: Mapping[str, str]) -> dict[st
 
 
 def _is_left_out(provider: str, setting: DocumentPath, text: str, environment: Mapping[str, str]) -> bool:
-    """Whether it is just a variable that is not set, in a setting that can be missing."""
+    """Whether an optional setting consists only of a variable that is not set."""
     variable = sole_variable(text)
     return variable is not None and variable not in environment and not _needs(provider, setting)
 
 
 def _setting_at(path: DocumentPath, entry: DocumentPath) -> DocumentPath:
-    """The place inside a target's settings, which may stand under `settings`; () for what is no setting."""
+    """The place inside a target's settings, which may be under `settings`; () if it is not in a setting."""
     inside = path[len(entry) :]
     inside = inside[1:] if inside[:1] == ("settings",) else inside
     return () if inside[:1] and inside[0] in _OWN_FIELDS else inside
 
 
 def lacks_settings(target: Target) -> bool:
-    """Is a setting missing that the provider cannot do without?"""
+    """Whether a setting is missing that the provider requires."""
     return any(all(name not in target.settings for name in group) for group in row_of(target.provider).needs)
 
 
 def needed_besides_model(provider: str) -> str | None:
-    """A setting that a provider cannot do without, so that `provider/model` is not enough to ask it."""
+    """A setting that a provider requires, so that `provider/model` is not enough to ask it."""
     return next((group[0] for group in row_of(provider).needs if "model" not in group), None)
 
 
 def _is_hidden_at(provider: str, path: DocumentPath, before: str) -> bool:
-    """Are variables secrets in this place, whatever they are called? What programs are given, headers, bodies, and the
-    rest of an address after its host may be keys; so may all settings of code of others. `before`: what stands in
-    front of the last one."""
+    """Whether variables in this place are secrets, whatever they are called. Values given to programs, headers, bodies,
+    and the rest of an address after its host may be keys; so may all settings of third-party code. `before`: the text
+    in front of the last variable."""
     keys = [str(step).lower().replace("_", "").replace("-", "") for step in path if isinstance(step, str)]
     if not keys or keys[-1] == "model":
         return False
@@ -364,10 +369,13 @@ def settings_with_environment(target: Target, environment: Mapping[str, str]) ->
 
     settings = fill(target.settings, ())
     if missing:
-        names = list_words([f"`{name}`" for name in missing])
-        several = len(missing) > 1
-        what = f"the environment variable{'s' if several else ''} {names} {'are' if several else 'is'} not set"
-        hint = f"Set {'them' if several else 'it'} in the environment or in a .env file."
+        names = listed([f"`{name}`" for name in missing])
+        what = plural(
+            len(missing),
+            f"the environment variable {names} is not set",
+            f"the environment variables {names} are not set",
+        )
+        hint = f"Set {plural(len(missing), 'it', 'them')} in the environment or in a .env file."
         raise MissingKey(f"target `{target.name}`: {what}", hint, list(missing))
     return settings, secrets
 
@@ -394,7 +402,7 @@ def _is_text(value: Any) -> TypeGuard[str]:
 
 
 def is_known_provider(name: str) -> bool:
-    """Whether it is ours, or does an installed package bring it."""
+    """Whether it is our provider, or an installed package provides it."""
     return name.lower() in PROVIDER_NAMES or find_entry_point(PROVIDERS_GROUP, name) is not None
 
 
@@ -420,4 +428,4 @@ def strings_in(data: Any, path: DocumentPath = ()) -> Iterator[tuple[DocumentPat
 
 
 _FINDERS = (_missing, find_conflicts_of_target, find_faults_of_cache, find_command_faults, find_service_faults)
-"""What is wrong with one target."""
+"""Functions that find the problems of one target."""

@@ -1,13 +1,13 @@
 """Templates: a closed grammar, not a language.
 
-    {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite; the user's own come last
+    {{ var('x') }}  {{ secret('x') }}  {{ env('X') }}    anywhere in a suite; the user's own variables come last
     {{ name }}                                           in a case that has variables, else a warning
     {{ response }}  {{ response(2) }}  {{ failed }}      in follow-ups, filled in at run time;
-    {{ failed(answer) }}  {{ turn('x').response }}       the last with its like, and extracted names, in planned turns
-    {{ candidate_answer }} and its like                  in a judge's own prompt
-    {{ '{{' }}  {{ '}}' }}                               braces as they are
+    {{ failed(answer) }}  {{ turn('x').response }}       `turn` forms, and extracted names, in planned turns
+    {{ candidate_answer }} and similar                   in a judge's own prompt
+    {{ '{{' }}  {{ '}}' }}                               literal braces
 
-Everything else in braces is literal text. Expansion is single-pass: what comes in is never read again.
+Everything else in braces is literal text. Expansion is single-pass: inserted text is never read again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import JUDGE_VARIABLES, JudgeVariable, Quote, mark_of, trim_start
-from rejoinder.project import user_values
-from rejoinder.spelling import did_you_mean, list_words, nearest
+from rejoinder.project.user_files import user_values
+from rejoinder.spelling import did_you_mean, nearest
+from rejoinder.words.numbers import listed, plural
 
 _EXPRESSION = re.compile(
     r"""\{\{\s*(?:
@@ -34,7 +35,7 @@ _EXPRESSION = re.compile(
     )\s*\}\}""",
     re.VERBOSE,
 )
-"""The last is no expression: it begins like one that quotes earlier words, and is not finished like one."""
+"""The last alternative is not an expression: it begins like a quote of earlier words, and does not end like one."""
 _LIKE_TURN = re.compile(r"turns?\s*[(\[.]", re.IGNORECASE)
 _TARGET_EXPRESSION = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
@@ -43,37 +44,39 @@ _JUDGE_EXPRESSION = re.compile(r"\{\{\s*(" + "|".join(JUDGE_VARIABLES) + r")\s*\
 Report = Callable[[str, str], None]
 """Called with the code and the message of a fault."""
 MOST_CHARACTERS = 10_000_000
-"""Of other variables in one: a few that double each other would fill the memory."""
+"""Maximum characters of variables inside one another: a few that double each other would fill the memory."""
 _MOST_LISTED = 12
 _LIKELY = 0.75
-"""How like a name has to be to one that can be quoted: less is another word."""
+"""Minimum similarity of a name to one that can be quoted: a less similar one is another word."""
 
 
 class Scope(Struct, frozen=True):
-    """What expressions can refer to."""
+    """The names that expressions can refer to."""
 
     variables: Mapping[str, Any]
-    """For `{{ var('x') }}`: the suite's, the project's and the user's."""
+    """For `{{ var('x') }}`: variables of the suite, the project and the user."""
     environment: Mapping[str, str]
     names: Mapping[str, Any] | None = None
-    """For `{{ name }}`: the case's own and all above; None where the case has no variables."""
+    """For `{{ name }}`: variables of the case and all above; None if the case has no variables."""
     secrets: dict[str, str] = {}
-    """Filled with each secret that was used: its value and the expression that names it."""
+    """Receives each secret that was used: its value and the expression that names it."""
+    keeps_braces: bool = False
+    """True if literal braces stay written as `{{ '{{' }}`, because the text is filled in again later."""
 
 
 def say_nothing(code: str, message: str) -> None:
-    """A report for texts in which nothing is a mistake."""
+    """A report for texts in which nothing counts as a mistake."""
 
 
 def expand(text: str, scope: Scope, report: Report) -> str:
-    """The text with its expressions filled in; a missing one is reported and left as it is."""
+    """The text with its expressions filled in; an unknown one is reported and left unchanged."""
     return _EXPRESSION.sub(lambda match: _value(match, scope, report), text) if "{{" in text else text
 
 
 def expand_judge_prompt(text: str, scope: Scope, report: Report) -> tuple[str | JudgeVariable, ...]:
     """The pieces of a judge's own prompt: text, and the places that are filled in when the judge is asked.
 
-    Unknown names stay as they are.
+    Unknown names stay unchanged.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -84,7 +87,7 @@ def expand_judge_prompt(text: str, scope: Scope, report: Report) -> tuple[str | 
 
 
 def read_judge_template(text: str) -> tuple[str | JudgeVariable, ...]:
-    """The pieces of a judge's prompt that stands in a file: files are never expanded."""
+    """The pieces of a judge's prompt from a file: files are never expanded."""
     return _judge_pieces(text, lambda part: part)
 
 
@@ -95,24 +98,24 @@ def _judge_pieces(text: str, expand_part: Callable[[str], str]) -> tuple[str | J
 
 
 class Quotable(Struct, frozen=True):
-    """What the words of a later turn may quote, beside replies by number."""
+    """The names that a later turn may quote, besides replies by number."""
 
     steps: tuple[str, ...] = ()
     """The names of the planned turns so far."""
     extracted: tuple[str, ...] = ()
     replies: int | None = None
-    """How many replies there can be by then; None if that is not known."""
+    """The maximum number of replies by then; None if unknown."""
     checks: tuple[str, ...] = ()
-    """What was extracted by then, for the texts of checks."""
+    """The values extracted by then, for the texts of checks."""
     failures: bool = True
-    """May it say what failed? A planned turn may not: it is said when the one before has passed."""
+    """Whether it may quote failures. A planned turn may not: it is sent after the turn before it has passed."""
 
 
 REPLIES_ALONE = Quotable()
 
 
 def mark_extracted(text: str, names: tuple[str, ...]) -> str:
-    """The text of a check with marks in the places of values that are extracted before it is graded."""
+    """The text of a check, with marks for values that are extracted before it is graded."""
     for name in names:
         text = re.sub(rf"\{{\{{\s*{re.escape(name)}\s*\}}\}}", mark_of(name), text)
     return text
@@ -121,7 +124,7 @@ def mark_extracted(text: str, names: tuple[str, ...]) -> str:
 def expand_follow_up(
     text: str, scope: Scope, report: Report, quotable: Quotable = REPLIES_ALONE
 ) -> tuple[str | Quote, ...]:
-    """The pieces of a follow-up, or of a planned turn: text, and the places where earlier words come in."""
+    """The pieces of a follow-up, or of a planned turn: text, and places for earlier words."""
     pieces: list[str | Quote] = []
     end = 0
     for match in _EXPRESSION.finditer(text):
@@ -134,7 +137,7 @@ def expand_follow_up(
 
 
 def _trimmed(pieces: list[str | Quote]) -> list[str | Quote]:
-    """The author's words trimmed as a whole; what is quoted is never touched."""
+    """The author's words trimmed as a whole; quoted words are never changed."""
     trimmed: list[str | Quote] = [piece.replace("\r\n", "\n") if isinstance(piece, str) else piece for piece in pieces]
     first, last = trimmed[0], trimmed[-1]
     if isinstance(first, str):
@@ -156,15 +159,15 @@ def expand_tree(data: Any, scope: Scope, report: Report) -> Any:
 
 
 def names_others(variables: Mapping[str, Any]) -> bool:
-    """May there be anything to expand in them? In most there is not, and every row asks."""
+    """Whether variables may contain expressions. Most do not, and every row asks."""
     values = variables.values()
     return any("{{" in value if isinstance(value, str) else isinstance(value, list | dict) for value in values)
 
 
 def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[str], Report]) -> dict[str, Any]:
-    """Variables, which may name those of the scope and each other, in whatever order they stand.
+    """Expand variables, which may name variables of the scope and each other, in any order.
 
-    One that names itself means the one whose place it takes. What leads in a circle is reported and stays as it is.
+    A variable that names itself means the outer one that it replaces. A circle is reported and stays unchanged.
     """
     from graphlib import TopologicalSorter
 
@@ -192,7 +195,7 @@ def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[
 
 
 def _variables_in(value: Any) -> Iterator[str]:
-    """The names in every `{{ var('name') }}` of a value, each as often as it stands there."""
+    """The names in every `{{ var('name') }}` of a value, including repetitions."""
     if isinstance(value, str):
         yield from (match["argument"] for match in _EXPRESSION.finditer(value) if match["function"] == "var")
     elif isinstance(value, list | dict):
@@ -201,8 +204,8 @@ def _variables_in(value: Any) -> Iterator[str]:
 
 
 def _circles(needed: dict[str, list[str]]) -> Iterator[list[str]]:
-    """Those that need themselves, circle by circle, each beginning with the one that stands first; they need nothing
-    any more."""
+    """Remove the variables that need themselves, circle by circle. Each circle begins with the variable that comes
+    first."""
     from graphlib import CycleError, TopologicalSorter
 
     places = {key: place for place, key in enumerate(needed)}
@@ -222,17 +225,17 @@ def _circle_words(circle: list[str]) -> str:
     first, *others = (f"`{name}`" for name in circle)
     if not others:
         return f"the variable {first} refers to itself; give it a value"
-    return f"the variable {first} refers to itself, through {list_words(others)}; give one of them a value of its own"
+    return f"the variable {first} refers to itself, through {listed(others)}; give one of them a value of its own"
 
 
 def expand_environment(text: str, environment: Mapping[str, str]) -> str:
-    """`${{ VAR }}`, as it stands in targets, filled in; what is not set stays as it is."""
+    """A target's text with each `${{ VAR }}` filled in; a variable that is not set stays unchanged."""
     return _TARGET_EXPRESSION.sub(lambda match: environment.get(match[1], match[0]), text)
 
 
 def named_outside(text: str) -> Iterator[tuple[Literal["environment", "secret", "variable"], str]]:
-    """What a text names that may stand outside of its file, whether it is there or not: `{{ env('X') }}` and
-    `${{ X }}`, secrets, and variables by either form."""
+    """The names in a text that may be defined outside of its file, whether they exist or not: `{{ env('X') }}` and `${{
+    X }}`, secrets, and variables in either form."""
     if "{{" not in text:
         return
     for name in re.findall(r"\$\s*\{\{\s*([^{}]*?)\s*\}\}", text):
@@ -256,13 +259,13 @@ def environment_names(text: str) -> list[str]:
 
 
 def sole_variable(text: str) -> str | None:
-    """The variable of a text that is nothing but `${{ VAR }}`."""
+    """The variable of a text that consists only of `${{ VAR }}`."""
     match = _TARGET_EXPRESSION.fullmatch(text.strip())
     return match[1] if match else None
 
 
 def write_value(value: Any) -> str:
-    """A variable as text: strings as they are, everything else as JSON writes it."""
+    """A variable as text: strings unchanged, everything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
@@ -286,14 +289,15 @@ def _quote(match: re.Match[str], quotable: Quotable, report: Report) -> Quote | 
 
 
 def _is_misquoted(match: re.Match[str], scope: Scope, quotable: Quotable, report: Report) -> bool:
-    """Was a quote of earlier words meant, in words that are none? It is reported, and would be sent as written."""
+    """Whether the words look like a mistaken quote of earlier words. It is reported, because it would be sent as
+    written."""
     name, written = match["name"], match[0]
     inside = written[2:-2].strip()
     known = {**scope.variables, **(scope.names or {})}
     if match["function"] or match["literal"] or (name in known and not match["turn"]):
         return False
     if _LIKE_TURN.match(inside):
-        report("unknown-turn", f"`{written}` quotes no turn; {_how_to_quote(inside, quotable)}")
+        report("unknown-turn", f"`{written}` does not quote a turn; {_how_to_quote(inside, quotable)}")
         return True
     quotes = ("response", *(("failed",) if quotable.failures else ()), *quotable.extracted)
     meant = nearest(re.split(r"[\s.(\[]", inside)[0], quotes, _LIKELY)
@@ -305,25 +309,25 @@ def _is_misquoted(match: re.Match[str], scope: Scope, quotable: Quotable, report
 
 
 def _how_to_quote(inside: str, quotable: Quotable) -> str:
-    """The right form of what was meant to quote a turn."""
+    """The right form of a mistaken quote of a turn."""
     number, named = (re.search(pattern, inside) for pattern in (r"\d+", r"['\"]([^'\"]*)['\"]"))
     if number is not None and named is None:
         return f"a reply is quoted by its number as `{{{{ response({number[0]}) }}}}`"
     step = named[1] if named is not None and named[1] in quotable.steps else "NAME"
-    others = list_words([f"`{one}`" for one in quotable.steps]) if quotable.steps else ""
+    others = listed([f"`{one}`" for one in quotable.steps]) if quotable.steps else ""
     hint = f", by one of the names {others}" if step == "NAME" and others else ""
     return f"its reply is `{{{{ turn('{step}').response }}}}`{hint}"
 
 
 def _no_step(written: str, step: str, known: tuple[str, ...]) -> str:
-    hint = did_you_mean(step, known) or (f"; there are {list_words([f'`{one}`' for one in known])}" if known else "")
-    return f"`{written}` quotes a turn that is not there yet: no turn up to here is named `{step}`{hint}"
+    hint = did_you_mean(step, known) or (f"; there are {listed([f'`{one}`' for one in known])}" if known else "")
+    return f"`{written}` quotes a turn that does not exist yet: no turn up to here is named `{step}`{hint}"
 
 
 def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
     function, name = match["function"], match["name"]
     if match["literal"]:
-        return match["literal"][1:-1]
+        return match[0] if scope.keeps_braces else match["literal"][1:-1]
     if match["misquote"]:
         return match[0]
     if function:
@@ -338,7 +342,7 @@ def _value(match: re.Match[str], scope: Scope, report: Report) -> str:
 
 
 def _unfilled(match: re.Match[str], scope: Scope) -> str:
-    """Why nothing fills in what stands in braces, and what would."""
+    """Why an expression in braces is not filled in, and the right form."""
     name, written = match["name"], match[0]
     if name is None:
         return f"`{written}` has a value in later turns and follow-ups only, so it stays as written here"
@@ -357,8 +361,8 @@ def _hint(name: str, known: Mapping[str, Any]) -> str:
     near = did_you_mean(name, known)
     if near or not known or len(known) > _MOST_LISTED:
         return near
-    words = list_words([f"`{one}`" for one in known])
-    return f"; the only variable here is {words}" if len(known) == 1 else f"; the variables here are {words}"
+    words = listed([f"`{one}`" for one in known])
+    return f"; {plural(len(known), 'the only variable here is', 'the variables here are')} {words}"
 
 
 def _var(name: str, written: str, scope: Scope, report: Report) -> str:
@@ -390,7 +394,7 @@ def _secret(name: str, written: str, scope: Scope, report: Report) -> str:
 
 
 def find_secret_by_expression(expression: str, environment: Mapping[str, str]) -> str:
-    """The value that `{{ secret('x') }}` stands for; for text that was recorded with the expression in its place."""
+    """The value of `{{ secret('x') }}`, for text that was recorded with the expression in its place."""
     match = _EXPRESSION.fullmatch(expression)
     name = match["argument"] if match else expression
     value = _find_secret(name, environment)

@@ -1,4 +1,4 @@
-"""Texts that stand in files of their own: `{file: PATH}` in place of a text, found as attached files are."""
+"""Texts in separate files: `{file: PATH}` in place of a text, found as attached files are."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.model import file_in_project
-from rejoinder.project import FileFault, Finder, in_quotes
+from rejoinder.project.files import FileFault, Finder, in_quotes
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation
 from rejoinder.suite.templates import Report
 
 NO_WORDS = "..."
-"""Stands for a text whose file cannot be used: nothing else is said about it, and nothing of the suite is run."""
+"""Replaces a text whose file cannot be used: nothing else is reported about it, and the suite is not run."""
 _SYSTEM_PROMPTS = ("system_prompt", "systemPrompt")
 _TEXTS = (*_SYSTEM_PROMPTS, "prompt", "prompt_prefix", "prompt_suffix")
 _WITH_TEXTS = frozenset(
@@ -34,23 +34,23 @@ _WITH_TEXTS = frozenset(
         "group",
     )
 )
-"""Keys below which texts stand that may be in files."""
+"""Keys below which texts may be in files."""
 _ADDRESS = re.compile(r"\s*file://(?P<path>[\w.~/][\w.~/@+-]*)\s*")
 
 ReadWords = Callable[[dict[str, Any], DocumentPath], str]
-"""The text of a `{file: PATH}` that stands at a place."""
+"""Returns the text of a `{file: PATH}` at a place."""
 
 
 class TextFiles:
-    """Reads texts from files, and remembers which, so that a run can say what it was made from."""
+    """Reads texts from files, and records the files, so that a run can name its sources."""
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
         self.digests: dict[str, str] = {}
-        """Of every file that was read: its path as seen from the project's root, and the SHA-256 of its text."""
+        """The SHA-256 of each file's text, by its path relative to the project's root."""
 
     def read(self, written: str) -> str:
-        """The text, its variables not filled in. Raises FileFault."""
+        """Read the text without filling in variables. Raises FileFault."""
         file = self._finder.find(written) if written.strip() else None
         if file is None:
             raise FileFault("file-not-found", self._finder.explain_missing(written))
@@ -67,12 +67,12 @@ class TextFiles:
 
 
 def in_file(report: Report, written: str) -> Report:
-    """Says of each fault in which file it is: its place is where the suite names the file."""
+    """A report that adds the file's name to each fault: its place is where the suite names the file."""
     return lambda code, message: report(code, f"{message} (in {in_quotes(written)})")
 
 
 def find_files_as_texts(value: Any, path: DocumentPath = ()) -> Iterator[Violation]:
-    """Warnings about texts that are the address of a file, as other tools write it: they are sent as they stand."""
+    """Warnings about texts that look like the address of a file, as other tools write it: they are sent verbatim."""
     if isinstance(value, list):
         for place, item in enumerate(value):
             yield from find_files_as_texts(item, (*path, place))
@@ -82,12 +82,12 @@ def find_files_as_texts(value: Any, path: DocumentPath = ()) -> Iterator[Violati
                 yield from find_files_as_texts(item, (*path, key))
             elif key in _TEXTS and isinstance(item, str) and (address := _ADDRESS.fullmatch(item)) is not None:
                 instead = f"{{file: {address['path']}}}"
-                message = f"`{item.strip()}` is sent as it stands; what the file holds is sent with `{key}: {instead}`"
+                message = f"`{item.strip()}` is sent as text; to send the content of the file, write `{key}: {instead}`"
                 yield Violation("file-as-text", (*path, key), message, instead=instead)
 
 
 def with_system_prompts(targets: Any, path: DocumentPath, read: ReadWords) -> Any:
-    """A list of targets, the system prompts that stand in files put in; what the schema has refused stays as it is."""
+    """A list of targets, with system prompts from files filled in; refused entries stay unchanged."""
     if not isinstance(targets, list):
         return targets
     return [_with_system_prompt(target, (*path, place), read) for place, target in enumerate(targets)]

@@ -1,4 +1,4 @@
-"""The tools that a suite, a case or a target declares, from the mappings that the schema has let through."""
+"""The tools of a suite, a case or a target, from mappings that passed the schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = ("mcp", "python", "scripted")
 
 
 def read_tools(entries: Iterable[Any]) -> tuple[Tool, ...]:
-    """Entries that are at fault are left out: they are reported already."""
+    """Read tools. Faulty entries are left out: they are reported already."""
     return tuple(
         _read(entry) for entry in entries if isinstance(entry, dict) and sum(kind in entry for kind in KINDS) == 1
     )
@@ -57,7 +57,7 @@ def _read(entry: dict[str, Any]) -> Tool:
 
 
 def _returns(value: Any) -> tuple[str, ...]:
-    """One answer for each call; a value that is no list is the answer to all of them."""
+    """One answer per call; a value that is not a list answers every call."""
     return tuple(map(_text, value)) if isinstance(value, list) and value else (_text(value),)
 
 

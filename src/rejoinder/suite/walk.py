@@ -1,4 +1,4 @@
-"""The walk over a suite's cases: those of the file, and those that the rows of data sets make.
+"""The walk over a suite's cases: cases of the file, and cases from the rows of data sets.
 
 A data set of any length is never held in memory: cases are built one by one, each with its problems.
 """
@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED
 from rejoinder.model import Case, Problem
-from rejoinder.project import display_path, in_quotes
+from rejoinder.project.files import in_quotes
+from rejoinder.project.folders import display_path
 from rejoinder.suite.cases import CaseBuilder, CaseId, Draft, SharedCourses
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
@@ -38,34 +39,34 @@ _OTHER_FORMS: dict[str, Set[str]] = {
     "outcome": {"expected_outcome", "criteria"},
     "expected_outcome": {"outcome", "criteria"},
 }
-"""What a case does not inherit from `defaults` where it brings one of the others. `criteria` may be inherited: it is
-read only where neither `outcome` nor `expected_outcome` is there."""
+"""Keys that a case does not inherit from `defaults` if it has one of the other keys. `criteria` may be inherited: it is
+read only if neither `outcome` nor `expected_outcome` is given."""
 _GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
 _GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert", "assertions")
 SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
-"""Keys of a case that say what is sent."""
+"""Keys of a case that hold the messages to send."""
 
 
 class Built(Struct, frozen=True):
-    """A case and its problems; no case where the schema or the rules have refused a part of it."""
+    """A case and its problems; no case if the schema or the rules have refused a part of it."""
 
     case: Case | None
     problems: list[Problem]
     source: Source | RowSource
     rest: Case | None = None
-    """The case, or what is left of a refused one: nothing that is run, but other mistakes are found in it."""
+    """The case, or the rest of a refused one, which is never run but searched for other mistakes."""
     touched: Set[str] = frozenset()
-    """The keys of the case that were refused, or `*`."""
+    """The refused keys of the case, or `*`."""
 
     def explains(self, *keys: str) -> bool:
-        """Does an error speak of one of these keys of the case, so that what is missing there has been said?"""
+        """Whether an error names one of these keys of the case, so that a missing value there is already explained."""
         if not self.touched.isdisjoint((*keys, ANYTHING)):
             return True
         return any(problem.severity == "error" and _key_of(problem.path) in keys for problem in self.problems)
 
 
 def _key_of(path: str) -> str:
-    """The key of a case, or of `defaults`, that a place is in."""
+    """The key of a case, or of `defaults`, that contains a place."""
     steps = read_path(path)
     place = 1 if steps[:1] == ("defaults",) else 2
     return str(steps[place]) if len(steps) > place else ""
@@ -75,16 +76,16 @@ class Walker:
     def __init__(self, data: dict[str, Any], touched: Mapping[DocumentPath, set[str]], context: SuiteContext) -> None:
         self.data = data
         self.touched = touched
-        """What was refused of cases, `defaults` and the suite; such cases are built for their other problems only."""
+        """Refused parts of cases, `defaults` and the suite; such cases are built only to find their other problems."""
         self.context = context
         self.defaults: dict[str, Any] = data.get("defaults", {})
         self._number = 0
-        """How many cases were built."""
+        """Number of cases built."""
         self._courses: SharedCourses = {}
 
     @property
     def streams(self) -> bool:
-        """Do rows of data sets take part?"""
+        """Whether rows of data sets are used."""
         cases = (case for key in CASE_LISTS for case in self.data.get(key, ()) if isinstance(case, dict))
         return "cases" in self.data or "cases" in self.defaults or any("cases" in case for case in cases)
 
@@ -102,7 +103,7 @@ class Walker:
         return self.touched.get(case, set()) | self.touched.get(("defaults",), set())
 
     def _written(self, case: dict[str, Any], at: str, default_id: str, touched: set[str]) -> Iterator[Built]:
-        """A case of the file: once, or once for each row that it asks for."""
+        """A case of the file: once, or once per row that it asks for."""
         data, origins = self._with_defaults(case)
         if "cases" in data:
             yield from self._for_rows(data, {key: origins.get(key, at) for key in data}, at, default_id, touched)
@@ -137,7 +138,7 @@ class Walker:
             yield from self._build_all(Draft(template, place, row.file, origins, names, case_id, problems, touched))
 
     def _rows_as_cases(self, number: int) -> Iterator[Built]:
-        """Each row is a case; the columns that are no keys of a case are its variables."""
+        """The rows as cases; columns that are not keys of a case are its variables."""
         keys = case_keys() - {"cases"}
         for row in self._rows(self.data["cases"], "cases"):
             if isinstance(row, Built):
@@ -166,7 +167,7 @@ class Walker:
     def _check_row(
         self, own: dict[str, Any], at: DocumentPath, source: RowSource
     ) -> tuple[dict[str, Any], list[Problem], set[str]]:
-        """What is left of a row without what the schema and the rules refuse, what they say, and of which keys."""
+        """A row without the parts that the schema and the rules refuse, the problems, and the keys that they name."""
         errors = [*find_violations(own, "case"), *find_conflicts(own, ())]
         if not errors and own.keys().isdisjoint(_GRADED_BY_RULES):
             return own, [], self.touched.get(("defaults",), set())
@@ -185,7 +186,7 @@ class Walker:
 
     @cached_property
     def _always(self) -> str:
-        """The suite's follow-up that is sent before any of a case's, if there is one."""
+        """The suite's follow-up that is always sent before a case's own; empty if none."""
         return OF_SUITE if CaseRules().walk(self.context.defaults.checks, ("checks",)) else ""
 
     def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
@@ -206,7 +207,7 @@ class Walker:
             yield Built(None, [source.problem("missing-field", at, message)], source)
 
     def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """The case over the suite's defaults, and where the keys stand that it does not have itself."""
+        """The case merged with the suite's defaults, and the origin of each inherited key."""
         usable = {key: value for key, value in self.defaults.items() if _OTHER_FORMS.get(key, set()).isdisjoint(case)}
         if "evaluators" in case.get("execution", {}):
             usable.pop("evaluators", None)
@@ -221,7 +222,7 @@ class Walker:
     def _names(
         self, data: dict[str, Any], row: dict[str, Any] | None, at: str, problems: list[Problem]
     ) -> dict[str, Any] | None:
-        """What `{{ name }}` may name in a case: None when it has no variables at all."""
+        """The values for `{{ name }}` in a case; None if it has no variables at all."""
         own = data.get("vars", {})
         if row is None and not own and not self.context.has_variables:
             return None
@@ -235,7 +236,7 @@ class Walker:
         return {**self.context.scope.variables, **own, **(row or {}), **changed}
 
     def _build_all(self, draft: Draft) -> Iterator[Built]:
-        """The case; a sharded task is one case for each way in which it is put."""
+        """The case; a sharded task gives one case for each form in which it is put."""
         conditions = shard_conditions(draft.data)
         if not conditions:
             yield self._build(draft)
@@ -265,7 +266,7 @@ class Walker:
 
 
 def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
-    """May something be missing only because it, or what was meant to be it, was refused?"""
+    """Whether something may be missing only because it, or a misspelt form of it, was refused."""
     causes: tuple[str, ...] = ()
     if problem.code == "missing-variable":
         causes = ("vars", "cases")
@@ -277,7 +278,7 @@ def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
 
 
 def _from_cell(key: str, text: str) -> Any:
-    """A CSV cell as the key wants it: what is no text is JSON; tags may be separated by commas."""
+    """A CSV cell as the key's type: a key that is not text holds JSON; tags may be separated by commas."""
     if key == "tags" and not text.startswith("["):
         return [tag.strip() for tag in text.split(",") if tag.strip()]
     if key not in structured_case_keys():

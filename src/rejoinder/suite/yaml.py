@@ -1,11 +1,11 @@
-"""YAML with places: text in, plain data and a way back from any path to its line and column out.
+"""YAML with places: parses text into plain data, and finds the line and column of any path.
 
 The meaning is YAML 1.2's core schema: `no`, `on` and dates are strings, `010` is ten. Duplicate keys, several
-documents, foreign tags and keys that are not plain words are errors, and so is anything that would make a small
-file large: size, depth and the growth through aliases are bounded before any of it is built. libyaml reads version
-1.1; where its tokens differ from 1.2's, it is shown a text that it cannot misread.
+documents, foreign tags and keys that are not plain words are errors, and so is anything that would make a small file
+large: size, depth and the growth through aliases are limited before any data is built. libyaml reads version 1.1; if
+its tokens differ from 1.2's, it gets a text that it cannot misread.
 
-Nodes are kept, positions are not: a place is looked up by walking the path again, and only errors ask for one.
+Nodes are kept, positions are not: a place is looked up by walking the path again, and only errors need one.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from rejoinder.suite.document_paths import DocumentPath
 MOST_BYTES = 32 * 1024 * 1024
 MOST_DEPTH = 100
 MOST_GROWTH = 1_000_000
-"""Nodes that a document may have once its aliases are written out, if it has aliases at all."""
+"""Maximum nodes of a document with aliases, once these are expanded."""
 
 _STRING_TAG = "tag:yaml.org,2002:str"
 _KNOWN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
 _OTHER_BREAKS: tuple[str, ...] = ("\x85", "\u2028", "\u2029")
-"""Ends of lines in YAML 1.1, characters like any other in 1.2."""
+"""Line ends in YAML 1.1, ordinary characters in 1.2."""
 _SELDOM_USED = range(0xE000, 0xE020)
 _PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPE = rf"(?s:{_PAIR}|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|\\.)"
-"""In double quotes: a pair, half of one, or any other escape. Rare, so they are compiled if they are met."""
+"""Escapes in double quotes: a surrogate pair, half of one, or any other. Rare, so they are compiled on first use."""
 HALF_CHARACTER = "found invalid Unicode character escape code"
-"""What libyaml says of half a character, and of one that does not exist."""
+"""libyaml's error for an unpaired surrogate, and for a character that does not exist."""
 LINE_END = "\r\n|[\n\r]"
 _TAG_WORDS = {
     "int": "a whole number",
@@ -62,7 +62,7 @@ _LONGEST_INTEGER = 300
 
 
 class YamlFault(Exception):
-    """Something the parser, the limits or the core schema refuse. Lines and columns count from 1."""
+    """Something that the parser, the limits or the core schema refuse. Lines and columns count from 1."""
 
     def __init__(self, code: str, message: str, line: int, column: int, **details: Any) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class Document:
         self.data: Any = None if node is None else builder.build(node, 0)
 
     def place(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
-        """Line and column of the value at a path (of its key with `key`), or of the nearest thing above it."""
+        """Line and column of the value at a path (of its key with `key`), or of the nearest existing value above it."""
         node, key_node = self.node, None
         for step in path:
             key_node, below = _step(node, step) or (None, None)
@@ -95,21 +95,21 @@ class Document:
         return (1, 1) if chosen is None else _start(chosen)
 
     def has(self, path: Sequence[str | int]) -> bool:
-        """Whether there is something at a path."""
+        """Whether a value exists at a path."""
         node = self.node
         for step in path:
             _, node = _step(node, step) or (None, None)
         return node is not None
 
     def scalar_span(self, path: Sequence[str | int]) -> tuple[int, int] | None:
-        """Where in its line a value stands that fits on one; None for everything else."""
+        """The columns of a value that fits on one line; None for everything else."""
         node = self._scalar(path)
         if node is None or node.start_mark.line != node.end_mark.line:
             return None
         return node.start_mark.column, node.end_mark.column
 
     def scalar_text(self, path: Sequence[str | int]) -> str | None:
-        """A value that is no list and no mapping, as it is written."""
+        """The written text of a value that is neither a list nor a mapping."""
         node = self._scalar(path)
         return None if node is None else node.value
 
@@ -120,7 +120,7 @@ class Document:
         return node if isinstance(node, ScalarNode) else None
 
     def key_nodes(self) -> Generator[tuple[DocumentPath, ScalarNode]]:
-        """Every key that is plain text, with its path; the first one of what has several. In document order."""
+        """Every plain-text key with its path, in document order; only the first of duplicate keys."""
         waiting: list[tuple[DocumentPath, Node | None]] = [((), self.node)]
         seen: set[int] = set()
         while waiting:
@@ -139,7 +139,8 @@ class Document:
 
 
 def parse_yaml(text: str) -> Document:
-    """Raises YamlFault for what cannot be parsed at all; duplicates and the like are in `faults`."""
+    """Parse a document. Raises YamlFault if it cannot be parsed at all; duplicates and similar errors are in
+    `faults`."""
     with paused_collector():
         has_other_breaks = any(character in text for character in _OTHER_BREAKS)
         return Document(text, _without_other_breaks(text) if has_other_breaks else _compose(text))
@@ -163,7 +164,8 @@ def _compose_plainly(text: str) -> Node | None:
 
 
 def _without_other_breaks(text: str) -> Node | None:
-    """libyaml would fold these characters and the spaces around them, so it is shown others in their place."""
+    """Parse with other characters in place of YAML 1.1's line ends, because libyaml would fold them and the spaces
+    around."""
     low = text.lower()
     free = (chr(code) for code in _SELDOM_USED if chr(code) not in text and f"{code:x}" not in low)
     stand_ins = dict(zip(_OTHER_BREAKS, free, strict=False))
@@ -184,7 +186,7 @@ def _unreadable_break(text: str) -> YamlFault:
 
 
 def _end_of(text: str) -> tuple[int, int]:
-    """Line and column of what follows a text."""
+    """Line and column after a text."""
     lines = split_lines(text)
     return len(lines), len(lines[-1]) + 1
 
@@ -194,9 +196,10 @@ def _start(node: Node) -> tuple[int, int]:
 
 
 def _compose_with_pairs(text: str) -> Node | None:
-    """JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML; but libyaml refuses them.
+    """Parse escaped surrogate pairs: JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML, but
+    libyaml refuses them.
 
-    Only in double quotes is a backslash an escape, and only the parser knows where those are. So it first reads a text
+    A backslash is an escape only in double quotes, and only the parser knows where those are. So it first reads a text
     of the same length without such pairs, for the places of everything, and then one with the characters, for the
     values.
     """
@@ -217,7 +220,7 @@ def _compose_with_pairs(text: str) -> Node | None:
 
 
 def _one_character(found: re.Match[str], scalar: ScalarNode) -> str:
-    """The escape of the character that a pair stands for. Half of one is an error, as it is for libyaml."""
+    """The escape of the character that a pair stands for. An unpaired half is an error, as it is for libyaml."""
     escape = found[0]
     if not re.fullmatch(_PAIR, escape):
         words = {"context": "while parsing a quoted scalar", "opened": _start(scalar), "raw": True}
@@ -227,7 +230,7 @@ def _one_character(found: re.Match[str], scalar: ScalarNode) -> str:
 
 
 def _scalars(node: Node | None) -> Generator[ScalarNode]:
-    """Every scalar of a document once, in an order that depends on its structure alone."""
+    """Every scalar of a document once, in an order that depends only on its structure."""
     waiting = [] if node is None else [node]
     seen: set[int] = set()
     while waiting:
@@ -243,7 +246,7 @@ def _scalars(node: Node | None) -> Generator[ScalarNode]:
 
 @contextmanager
 def paused_collector() -> Generator[None]:
-    """Without collections: building many small objects is five times faster, and none of them is garbage."""
+    """Pause the garbage collector: building many small objects is five times faster, and none of them is garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -265,7 +268,7 @@ class _TooDeep(Exception):
 class _Loader(CParser):  # pyright: ignore[reportUntypedBaseClass] - as above
     """libyaml's parser without the implicit tags of YAML 1.1.
 
-    Its composer recurses in C and would exhaust the stack, so it counts how deep it is at every node.
+    Its composer recurses in C and would exhaust the stack, so it counts the depth at every node.
     """
 
     def __init__(self, text: str) -> None:
@@ -279,7 +282,7 @@ class _Loader(CParser):  # pyright: ignore[reportUntypedBaseClass] - as above
 
     def descend_resolver(self, parent: Any, index: Any) -> None:  # noqa: ARG002 - called by the parser
         self.depth += 1
-        if self.depth > MOST_DEPTH + 1:  # a scalar may stand in the deepest collection
+        if self.depth > MOST_DEPTH + 1:  # the deepest collection may contain a scalar
             raise _TooDeep
 
     def ascend_resolver(self) -> None:
@@ -287,7 +290,7 @@ class _Loader(CParser):  # pyright: ignore[reportUntypedBaseClass] - as above
 
 
 def _step(node: Node | None, step: str | int, seen: set[int] | None = None) -> tuple[Node | None, Node] | None:
-    """The key and the value at a step; what was merged is looked through once, however often it was merged."""
+    """The key and the value at a step; merged mappings are searched once, however often they are merged."""
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
         return None, node.value[step]
     if isinstance(node, MappingNode) and isinstance(step, str):
@@ -308,12 +311,12 @@ def _step(node: Node | None, step: str | int, seen: set[int] | None = None) -> t
 
 
 def _merges(key: ScalarNode) -> bool:
-    """Whether it is a merge key. In quotes it is a key like any other."""
+    """Whether it is a merge key. In quotes it is an ordinary key."""
     return key.value == "<<" and not key.style
 
 
 class _Builder:
-    """From nodes to data. Shared nodes give shared data, and their full size is counted once for each use."""
+    """Builds data from nodes. Shared nodes give shared data, and their full size counts once per use."""
 
     def __init__(self, faults: list[YamlFault]) -> None:
         self.faults = faults
@@ -347,7 +350,7 @@ class _Builder:
     def _again(self, node: Node) -> Any:
         size = self.sizes[id(node)]
         if size < 0:
-            raise _fault_at(node, "too-many-aliases", "an alias stands inside the value that it names")
+            raise _fault_at(node, "too-many-aliases", "an alias is inside the value that it names")
         self.size += size
         if self.size > MOST_GROWTH:
             raise _fault_at(node, "too-many-aliases", f"aliases make this document grow beyond {MOST_GROWTH:,} values")
@@ -376,7 +379,7 @@ class _Builder:
             self._duplicates(node, twice)
 
     def _merge(self, node: Node, merged: Any, result: dict[str, Any]) -> None:
-        """`<<: *base`: keys of the base, where the mapping has none of its own."""
+        """`<<: *base`: take the base's keys that the mapping does not have."""
         for source in merged if isinstance(merged, list) else [merged]:
             if not isinstance(source, dict):
                 self.faults.append(_fault_at(node, "yaml-syntax", "`<<` merges mappings, and this is not one"))
@@ -408,7 +411,7 @@ class _Builder:
         return self._tagged(node)
 
     def _tagged(self, node: ScalarNode) -> Any:
-        """An explicit tag: only the core schema's own, and only where the text fits."""
+        """A value with an explicit tag: only the core schema's tags, and only if the text fits."""
         if node.tag == "!":
             return node.value
         if node.tag not in _KNOWN_TAGS:
@@ -426,7 +429,7 @@ class _Builder:
 
 
 def read_plain(text: str) -> Any:
-    """What unquoted text means in YAML 1.2's core schema."""
+    """The meaning of unquoted text in YAML 1.2's core schema."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -470,7 +473,7 @@ def _reader_fault(text: str, error: yaml.reader.ReaderError) -> YamlFault:
 
 
 def _find_depth(text: str) -> YamlFault:
-    """Where a document that is nested too deeply goes beyond the limit. Events are given without recursion."""
+    """The place at which a deeply nested document exceeds the limit. Events are read without recursion."""
     message = f"nested more than {MOST_DEPTH} levels deep"
     depth = 0
     parser = CParser(text)

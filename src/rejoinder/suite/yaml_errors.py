@@ -1,5 +1,6 @@
-"""The common mistakes behind libyaml's errors. Each function below recognises one of them from the parser's words and
-the lines around, and says it in an author's words, with the place to point at and lines that might be right."""
+"""The common mistakes behind libyaml's errors. Each function below recognises one of them by the parser's words and the
+lines around, and gives a message for authors, the place to point at and lines that might be right.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _CLOSING = {'"': '"', "'": "'", "[": "]", "{": "}"}
 
 
 class Situation(Struct, frozen=True):
-    """Where the parser gave up, and what it said."""
+    """The place at which the parser gave up, and its message."""
 
     problem: str
     context: str
@@ -35,7 +36,7 @@ class Situation(Struct, frozen=True):
     number: int
     column: int
     opened: Place | None
-    """Where the thing began that could not be read."""
+    """The start of the element that could not be read."""
 
     @property
     def place(self) -> Place:
@@ -53,7 +54,7 @@ class Situation(Struct, frozen=True):
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def above(self, number: int) -> Iterator[int]:
-        """The numbers of the lines above that are not blank, the nearest first."""
+        """The numbers of the non-blank lines above, the nearest first."""
         return (above for above in range(min(number - 1, len(self.lines)), 0, -1) if self.lines[above - 1].strip())
 
 
@@ -61,7 +62,7 @@ class Cause(Struct, frozen=True):
     message: str
     place: Place
     proposals: list[str] = []
-    """Lines to try in place of the one pointed at, the best first."""
+    """Proposed replacements of the line pointed at, the best first."""
 
 
 def find_cause(seen: Situation) -> Cause:
@@ -75,7 +76,7 @@ def _quoted(line: str) -> list[str]:
     return [proposal] if proposal else []
 
 
-# Characters that cannot stand where they stand
+# Characters that are not allowed where they are
 
 
 def _markdown_fence(seen: Situation) -> Cause | None:
@@ -92,7 +93,7 @@ def _non_breaking_space(seen: Situation) -> Cause | None:
 
 
 def spaces_for_non_breaking_ones(line: str) -> str | None:
-    """The line with ordinary indentation; None if nothing is wrong with it."""
+    """The line with ordinary indentation; None if it already has that."""
     text = line.lstrip()
     indentation = line[: len(line) - len(text)]
     return indentation.replace("\xa0", " ") + text if "\xa0" in indentation else None
@@ -103,7 +104,7 @@ def _tab(seen: Situation) -> Cause | None:
         return None
     if re.match(r"\s*(?:- +)*-\t", seen.line[: seen.column]):
         mended = re.sub(r"^(\s*(?:- +)*)-\t+", r"\1- ", seen.line)
-        return Cause("a tab stands after the dash; use a space", seen.place, [mended])
+        return Cause("a tab follows the dash; use a space", seen.place, [mended])
     text = seen.line.lstrip()
     widths = dict.fromkeys(_likely_indentations(seen))
     tabs = seen.line[: len(seen.line) - len(text)].replace("\t", "  ")
@@ -111,7 +112,7 @@ def _tab(seen: Situation) -> Cause | None:
 
 
 def _likely_indentations(seen: Situation) -> Iterator[int]:
-    """How far a line may be indented below the one above it."""
+    """Indentations that a line may have, given the line above it."""
     for number in islice(seen.above(seen.number), 1):
         above = read_line(seen.at(number))
         width = len(above.head)
@@ -169,7 +170,7 @@ def _template(seen: Situation) -> Cause | None:
 
 
 def _swallowed_quote(seen: Situation) -> Cause | None:
-    """A quote that was never closed ends where the next one opens, and the error comes right after that."""
+    """A quote that was never closed ends at the start of the next one, and the error comes right after that."""
     number, column = seen.opened if "alias" in seen.context and seen.opened else seen.place
     mark = seen.at(number)[max(column - 2, 0) : column - 1]
     if mark not in ('"', "'"):
@@ -183,7 +184,7 @@ def _swallowed_quote(seen: Situation) -> Cause | None:
 
 
 def _half_character(seen: Situation) -> Cause | None:
-    """Half of a pair of escapes, as JSON writes a character beyond U+FFFF; without the other half it means nothing."""
+    """An unpaired half of a surrogate pair, as JSON writes a character beyond U+FFFF; it has no meaning of its own."""
     if HALF_CHARACTER not in seen.problem:
         return None
     column = seen.line.rfind("\\", 0, seen.column) + 1 or seen.column
@@ -239,7 +240,7 @@ def _text_goes_on(seen: Situation) -> Cause | None:
 
 
 def _colon_in_brackets(seen: Situation) -> Cause | None:
-    """`{match: a: b}`: quotes around the value alone."""
+    """`{match: a: b}`: proposes quotes around the value only."""
     if "flow" not in seen.context or seen.character() != ":" or (seen.opened and seen.opened[0] != seen.number):
         return None
     start = max((found.end() for found in re.finditer(r"[\[{,]\s*|:\s+", seen.line[: seen.column - 1])), default=0)
@@ -264,7 +265,7 @@ def _open_bracket(seen: Situation) -> Cause | None:
 
 
 def _bracket(seen: Situation) -> Place | None:
-    """The bracket that the parser names, else the last one that its line does not close."""
+    """The bracket that the parser names, else the last one that its line leaves open."""
     if seen.opened and seen.character(seen.opened) in ("[", "{"):
         return seen.opened
     for number in seen.above(seen.number + 1):
@@ -283,7 +284,7 @@ def _bracket(seen: Situation) -> Place | None:
 
 
 def _missing_space(seen: Situation) -> Cause | None:
-    """`prompt:What?` and `-match: a`, which are plain text for YAML."""
+    """`prompt:What?` and `-match: a`, which YAML reads as plain text."""
     if not any(words in seen.problem for words in ("mapping values", "could not find expected ':'", "'-' indicator")):
         return None
     for number in _suspects(seen):
@@ -300,7 +301,7 @@ def _missing_space(seen: Situation) -> Cause | None:
 
 
 def _suspects(seen: Situation) -> list[int]:
-    """The lines that may have led to the error: where it began, or else its own and the one above."""
+    """The lines that may have caused the error: the line where it began, or else its own and the one above."""
     if seen.opened and "simple key" in seen.context:
         return [seen.opened[0]]
     return [seen.number, *islice(seen.above(seen.number), 1)]
@@ -321,7 +322,7 @@ def _missing_colon(seen: Situation) -> Cause | None:
 
 
 def _opens_block(seen: Situation, number: int) -> bool:
-    """Do lines follow that belong below this one?"""
+    """Whether the next lines belong below this one."""
     below = next((line for line in seen.lines[number:] if line.strip()), "")
     following = read_line(below)
     return "-" in following.head or following.indentation > read_line(seen.at(number)).indentation
@@ -334,13 +335,13 @@ def _colon_in_value(seen: Situation) -> Cause | None:
     is_in_value = line.key and line.value and seen.column >= line.column
     before = None if is_in_value else _line_of_value(seen, line)
     if before is None:
-        message = "a ':' that is followed by a space may not stand here; quote the text"
+        message = "a ':' followed by a space is not allowed here; quote the text"
         if is_in_value:
             message = "a plain value may not contain ': ' or end in ':'; put the value in quotes"
         return Cause(message, seen.place, _quoted(seen.line))
     if not is_known(line.key):
         message = (
-            "this line goes on with the text above, and a plain text may not contain ': '; begin the text with `|`"
+            "this line continues the text above, and a plain text may not contain ': '; begin the text with `|`"
             " after its key"
         )
         return Cause(message, seen.place)
@@ -352,7 +353,7 @@ def _colon_in_value(seen: Situation) -> Cause | None:
 
 
 def _line_of_value(seen: Situation, line: Line) -> Line | None:
-    """The line above whose value this line is read as a part of."""
+    """The line above whose value swallows this line."""
     for number in seen.above(seen.number):
         above = read_line(seen.at(number))
         if (above.key and above.value) or "-" in above.head:

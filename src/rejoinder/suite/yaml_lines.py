@@ -1,4 +1,4 @@
-"""One line of YAML as an author sees it: dashes, a key, a value, and the same line with the value in quotes."""
+"""One line of YAML in its parts: dashes, a key, a value; and the same line with the value in quotes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Line(Struct, frozen=True):
     head: str
     """The indentation and the dashes."""
     key: str
-    """Empty if there is none."""
+    """Empty if missing."""
     before: str
-    """Everything that stands before the value."""
+    """The text before the value."""
     value: str
 
     @property
     def column(self) -> int:
-        """Where the value begins, counted from 1."""
+        """The first column of the value, counted from 1."""
         return len(self.before) + 1
 
     @property
@@ -49,7 +49,7 @@ def in_double_quotes(text: str) -> str:
 
 
 def quote_value(text: str) -> str | None:
-    """The line with everything after its first `key: ` in double quotes; None where no text can stand there."""
+    """The line with everything after its first `key: ` in double quotes; None if text is not allowed there."""
     line = read_line(text)
     if not line.value or not (line.key or line.head.strip()) or refuses_text(line.key):
         return None
@@ -58,7 +58,7 @@ def quote_value(text: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _types() -> dict[str, set[str]]:
-    """Every key that the schema knows, with the types that its value may have somewhere."""
+    """Every key in the schema, with the types that its value may have anywhere."""
     found: dict[str, set[str]] = {}
     waiting: list[Any] = [read_schema()]
     while waiting:
@@ -82,5 +82,5 @@ def takes_text(key: str) -> bool:
 
 
 def refuses_text(key: str) -> bool:
-    """Whether this is a key of ours whose value is never text, such as `checks`."""
+    """Whether this is a key whose value is never text, such as `checks`."""
     return is_known(key) and not takes_text(key)

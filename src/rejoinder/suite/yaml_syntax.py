@@ -1,8 +1,8 @@
-"""Parse YAML, and say in plain words what is wrong with it, with the line that would be right.
+"""Parses YAML and explains errors in plain words, with the corrected line.
 
-libyaml says what it expected; an author wants to know what to type. `yaml_errors.py` recognises the common mistakes. A
-proposed line is tried before it is shown: it must carry the parser past the mistake. Tried lines also let the search
-go on, so that one pass finds every syntax error of a file.
+libyaml says what it expected; an author needs to know what to type. `yaml_errors.py` recognises the common mistakes. A
+proposed line is tried before it is shown: it must carry the parser past the mistake. With a line that worked, the
+search continues, so that one pass finds every syntax error of a file.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rejoinder.suite.yaml_lines import quote_value
 
 MOST_ERRORS = 50
 MOST_WORK = 5_000_000
-"""Characters that may be parsed again in search of further errors."""
+"""Maximum characters that may be parsed again in search of more errors."""
 
 
 def parse(text: str, file: str) -> tuple[Document | None, list[Problem]]:
-    """The document, or the reasons why there is none."""
+    """The document, or the reasons why it cannot be parsed."""
     document, faults = _parse(text)
     if document is not None:
         faults = document.faults
@@ -82,7 +82,7 @@ def _explain(text: str, fault: YamlFault) -> tuple[YamlFault, str | None]:
 
 
 def _non_breaking_spaces(text: str) -> Iterator[YamlFault]:
-    """Keys indented with non-breaking spaces: YAML takes these for a part of the key and says nothing."""
+    """Keys indented with non-breaking spaces: YAML takes these as part of the key without an error."""
     from rejoinder.suite.yaml_errors import NON_BREAKING, spaces_for_non_breaking_ones
 
     try:
@@ -104,7 +104,7 @@ def _replace_line(text: str, number: int, replacement: str) -> str:
 
 
 def _gets_past(text: str, number: int) -> bool:
-    """Does the parser now get beyond this line?"""
+    """Whether the parser now gets past this line."""
     try:
         document = parse_yaml(text)
     except YamlFault as fault:

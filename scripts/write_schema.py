@@ -1,18 +1,28 @@
-"""Writes the checks of `model/checks.py` into the JSON Schema of suites: a property of `checkItem` for each."""
+"""Writes what is declared in Python into the JSON Schema of suites: the checks of `model/checks.py`, each as a property
+of `checkItem`, and the settings of targets of `suite/provider_settings.py`, each class as a definition."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from inspect import cleandoc
+from inspect import cleandoc, get_annotations
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from rejoinder.model import CHECKS, Check, Item
 from rejoinder.model.fields import Field, Reading, fields_of, strip
+from rejoinder.model.providers import PROVIDERS
 from rejoinder.suite import schema
+from rejoinder.suite.provider_settings import (
+    SETTINGS,
+    Also,
+    InnerSettings,
+    ProviderSettings,
+    SettingsGroup,
+    SharedSettings,
+)
 
 SCHEMA = Path(schema.__file__).with_name("schema.json")
 Rules = dict[str, Any]
@@ -34,11 +44,20 @@ def rules_of_type(hint: Any) -> Rules:
     if kind is Literal:
         return {"enum": list(members)}
     if kind is dict:
-        values = rules_of_type(members[1]) if members[1] in TYPES else None
-        return {"type": "object", **({"additionalProperties": values} if values else {})}
+        return {"type": "object", **({} if members[1] is Any else {"additionalProperties": rules_of_value(members[1])})}
+    if isinstance(hint, type) and issubclass(hint, InnerSettings):
+        return rules_of_inner(hint)
     if isinstance(hint, type) and issubclass(hint, Struct):
-        return {"$ref": f"#/$defs/{hint.__name__[0].lower()}{hint.__name__[1:]}"}
+        return reference_to(hint)
     return {"type": TYPES[kind]}
+
+
+def reference_to(kind: type[Struct]) -> Rules:
+    return {"$ref": f"#/$defs/{definition_of(kind)}"}
+
+
+def definition_of(kind: type[Struct]) -> str:
+    return f"{kind.__name__[0].lower()}{kind.__name__[1:]}"
 
 
 def rules_of_value(hint: Any) -> Rules:
@@ -131,19 +150,73 @@ def _two(description: str, *keys: str) -> Rules:
     }
 
 
-def schema_with_checks(text: str) -> str:
-    """The schema's text with the checks as they are declared; everything else stays."""
+def properties_of(kind: type[SettingsGroup]) -> Rules:
+    """The settings of a group, its own before those of its bases, and behind them their other names."""
+    hints = get_type_hints(kind, include_extras=True)
+    declared = [name for parent in kind.__mro__ for name in get_annotations(parent)]
+    properties: Rules = {}
+    others: Rules = {}
+    for name in dict.fromkeys(name for name in declared if name in kind.__struct_fields__):
+        properties[name] = rules = rules_of_value(hints[name])
+        camel = [in_camel_case(name)] if kind.camel else []
+        also = [one for note in strip(hints[name])[1] if isinstance(note, Also) for one in note.names]
+        for other in (*camel, *also):
+            if other != name:
+                others[other] = {**rules, "description": f"Another name for `{name}`."}
+    return properties | others
+
+
+def in_camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def rules_of_inner(kind: type[InnerSettings]) -> Rules:
+    """The schema of a setting that is a mapping."""
+    required = [field.name for field in structs.fields(kind) if field.required]
+    return {
+        "type": "object",
+        "properties": properties_of(kind),
+        **({"required": required} if required else {}),
+        **kind.rules,
+        "additionalProperties": False,
+    }
+
+
+def rules_of_settings(kind: type[ProviderSettings]) -> Rules:
+    description = " ".join(cleandoc(kind.__doc__ or "").split())
+    return {"description": description, "properties": properties_of(kind), **kind.rules}
+
+
+def branch_of(kind: type[ProviderSettings]) -> Rules:
+    """Which settings the targets of some providers have, in the target itself or under its `settings`."""
+    names = [written for name in kind.providers for written in (name, *PROVIDERS[name].also)]
+    every = [one for one in (kind.besides, kind, SharedSettings) if one is not None]
+    allowed = {"allOf": [reference_to(one) for one in every], "unevaluatedProperties": False}
+    settings = {"description": "The provider's settings, as in AgentV's v2.1 files.", "type": "object", **allowed}
+    return {
+        "if": {"properties": {"provider": {"enum": names}}, "required": ["provider"]},
+        "then": {**allowed, "properties": {"settings": settings}},
+    }
+
+
+def declared_schema(text: str) -> str:
+    """The schema's text with checks and settings as they are declared; everything else stays."""
     document = json.loads(text)
-    item = document["$defs"]["checkItem"]
+    definitions = document["$defs"]
+    for kind in (SharedSettings, *SETTINGS):
+        definitions[definition_of(kind)] = rules_of_settings(kind)
+    definitions["target"]["allOf"] = [reference_to(SharedSettings), *map(branch_of, SETTINGS)]
+    item = definitions["checkItem"]
     beside = {key: rules for key, rules in item["properties"].items() if "x-check" not in rules}
     item["properties"] = {name: rules_of_check(kind) for name, kind in CHECKS.items()} | beside
-    document["$defs"]["conversationItem"]["properties"] = conversation_item([*CHECKS, *BESIDE_A_CHECK])
+    definitions["conversationItem"]["properties"] = conversation_item([*CHECKS, *BESIDE_A_CHECK])
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
     before = SCHEMA.read_text(encoding="utf-8")
-    after = schema_with_checks(before)
+    after = declared_schema(before)
     if after != before:
         SCHEMA.write_text(after, encoding="utf-8", newline="\n")
         print(f"changed {SCHEMA.name}")
