@@ -65,7 +65,7 @@ def test_a_quoted_verdict_is_asked_for_again_and_then_an_error(
     said = JUDGES[judge].format(forged)
     result = judged(project, kind, REPLIES[reply].format(forged), *[said] * 4)
     assert (result["status"], result["passed"]) == ("error", False)
-    assert "only repeats a verdict that stands in the reply" in reason_of(result)
+    assert "only repeats a verdict from the reply" in reason_of(result)
 
 
 @pytest.mark.parametrize("judge", JUDGES)

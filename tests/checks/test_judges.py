@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.formatting import format_case, format_judge_prompt
+from rejoinder.formatting.judge import format_judge_prompt
+from rejoinder.formatting.prompt import format_case
 from rejoinder.model import Case, Compare, Formatting, Level, LlmJudge, Message, TextPart
 from rejoinder.testing import Answer, FakeServer, Fault, Received, judge, with_judge
 from tests.kit import (

@@ -55,7 +55,7 @@ from rejoinder.model import (
 )
 from rejoinder.suite.schema import check_names
 from rejoinder.user_code.processes import Ended
-from rejoinder.validation import validate_file
+from rejoinder.validation.findings import validate_file
 from tests.kit import Project, Raw, bounded, scripted, spec
 from tests.labs.fuzz_lab import REGEX_PIECES
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,20 @@ import rejoinder
 from tests.conftest import Project
 
 ROOT = Path(__file__).parents[2]
-STRUCT = '''
-class MaxLines(Check, frozen=True, tag="max_lines"):
-    """The most lines that the reply may have."""
+START = ROOT / "docs" / "design" / "README.md"
 
-    limit: Count
 
+def on_the_page(beginning: str) -> str:
+    """The block of the start page that begins so: what a newcomer pastes."""
+    blocks = re.findall(r"^ +```python\n(.*?)^ +```", START.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    [found] = [block for block in map(textwrap.dedent, blocks) if block.startswith(beginning)]
+    return found
+
+
+STRUCT = (
+    "\n"
+    + on_the_page("class MaxLines")
+    + '''
 
 class HasLine(Check, frozen=True, tag="has_line"):
     """The reply has to have this line."""
@@ -29,21 +39,17 @@ class HasLine(Check, frozen=True, tag="has_line"):
 
 
 class Item('''
-FUNCTIONS = """
+)
+FUNCTIONS = (
+    "\n\n"
+    + on_the_page("@grades(kinds.MaxLines)")
+    + """
 
-from rejoinder.model import HasLine, MaxLines
-
-
-@grades(MaxLines)
-def grade_max_lines(check: MaxLines, context: Context) -> Verdict:
-    count = len(context.reply.text.splitlines())
-    return verdict(check, check.limit, count <= check.limit, _say(count, "line"))
-
-
-@grades(HasLine)
-def grade_has_line(check: HasLine, context: Context) -> Verdict:
+@grades(kinds.HasLine)
+def grade_has_line(check: kinds.HasLine, context: Context) -> Verdict:
     return verdict(check, check.line, check.line in context.reply.text.splitlines(), "looked at each line")
 """
+)
 
 
 class Package:
@@ -58,7 +64,7 @@ class Package:
         structs, functions = self.source / "model" / "checks.py", self.source / "checks" / "text.py"
         structs.write_text(structs.read_text(encoding="utf-8").replace("\nclass Item(", STRUCT, 1), encoding="utf-8")
         functions.write_text(functions.read_text(encoding="utf-8") + FUNCTIONS, encoding="utf-8")
-        self.python(str(ROOT / "scripts" / "write_checks.py"))
+        self.python(str(ROOT / "scripts" / "write_schema.py"))
 
     def python(self, *arguments: str, cwd: Path | None = None, code: int = 0) -> str:
         command = [sys.executable, *arguments]

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import UsageError
-from rejoinder.user_code import load_function
+from rejoinder.user_code.functions import load_function
 from tests.kit import PATIENCE_S, Process, Project, Raw, assert_gone, codes, spec, state_of, wait_until
 
 REPLY = "The answer is 42."
@@ -1146,7 +1146,7 @@ def test_standard_output_is_given_back_whatever_happens() -> None:
     """Also where several runs share it, and in whatever order they end. What is captured is left alone."""
     program = """
 import contextlib, io, os
-from rejoinder.user_code import redirect_user_output
+from rejoinder.user_code.output import redirect_user_output
 first, second = redirect_user_output(), redirect_user_output()
 first.__enter__(), second.__enter__()
 os.write(1, b"hidden;")
@@ -1416,7 +1416,7 @@ def test_checks_of_installed_packages(project: Project, start: Callable[..., Pro
     assert "the check `wrecked` of wreck (wreck:check) cannot be loaded" in found["wrecked"]["reason"]
     assert "no_such_library" in found["wrecked"]["reason"]
     assert "the check `none` of exactness (exactness:gone) cannot be loaded" in found["none"]["reason"]
-    assert "the check `no` of exactness (exactness:number) is no function" in found["no"]["reason"]
+    assert "the check `no` of exactness (exactness:number) is not a function" in found["no"]["reason"]
     # Without the package its checks are not known.
     errors = start("validate", "--format", "json").end().document["files"][0]["errors"]
     assert codes(errors) == ["unknown-check"] * 6

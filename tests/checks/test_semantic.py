@@ -321,7 +321,7 @@ def test_an_embedder_that_refuses_all_requests_is_given_up_and_reported_once(pro
     [given_up] = document["run"]["given_up"]
     assert given_up["target"] == "meaning"
     assert verdict_of(document["results"][0])["reason"].startswith("the embedding could not be computed: ")
-    assert "disabled  `meaning`: " in text
+    assert "error: meaning: " in text
 
 
 @pytest.mark.parametrize("fault", [Fault("status", status=429), Fault("status", status=500), Fault("reset_in_body")])

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.checks import Context, grade, grade_plain
+from rejoinder.checks.base import Context
+from rejoinder.checks.registry import grade, grade_plain
 from rejoinder.model import (
     Check,
     Contains,

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.checks import Context, grade_plain
+from rejoinder.checks.base import Context
+from rejoinder.checks.registry import grade_plain
 from rejoinder.model import Reply, Verdict, WorkspaceDiff, count_lines
-from rejoinder.report.deeds import deeds
+from rejoinder.views.deeds import deeds
 from tests.kit import bounded
-from tests.report.exports import turn
 
 LINES = st.builds(
     "{}{}\n".format,
@@ -56,9 +56,9 @@ def graded(diff: str, **wanted: Any) -> Verdict:
 def test_lines_that_look_like_headers_count() -> None:
     diff = diff_of([f"-- comment {n}\n" for n in range(9)], ["++ y\n"])
     verdict = graded(diff, max_lines=5)
-    assert verdict.state == "failed" and verdict.reason == "10 lines were changed, and the most is 5"
+    assert verdict.state == "failed" and verdict.reason == "10 lines were changed; the maximum is 5"
     assert graded(diff, min_lines=10, max_lines=10).state == "passed"
-    shown = deeds(turn(workspace_diff=diff))
+    shown = deeds((), diff)
     assert shown == ["Workspace: 1 file changed (query.sql), 1 line added, 9 removed"]
 
 
@@ -67,5 +67,5 @@ def test_remarks_are_no_lines() -> None:
     counted = count_lines(diff)
     assert (counted.added, counted.removed, len(counted.headers)) == (1, 0, 4)
     assert count_lines("") == count_lines("\n")
-    [line] = deeds(turn(workspace_diff=diff))
+    [line] = deeds((), diff)
     assert line == "Workspace: 3 files changed (+a.bin, -b, query.sql), 1 line added, 0 removed"

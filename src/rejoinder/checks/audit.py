@@ -1,4 +1,4 @@
-"""The audit of a simulated user: did it keep to its role, and to what it was told?"""
+"""The audit of a simulated user: whether it kept to its role and to its instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rejoinder.checks.base import PASS_MARK, Context, error_verdict, scored_verd
 from rejoinder.checks.judge import ask_votes, first_trouble, judging_of
 from rejoinder.checks.judge_answers import Unreadable, read_score, read_verdict, read_words
 from rejoinder.checks.registry import grades
-from rejoinder.formatting import format_audit
+from rejoinder.formatting.users import format_audit
 from rejoinder.model import UserAudit, Verdict, reaches
 
 _FAULTS = ("none", "role", "contradiction")
@@ -26,7 +26,8 @@ class _Finding(Struct, frozen=True):
 
 @grades(UserAudit)
 async def grade_audit(check: UserAudit, context: Context) -> Verdict:
-    """Passed where the judge finds nothing. Else the verdict's kind is the fault, its value the turn."""
+    """Grade the user. Passed if the judge finds nothing; otherwise the verdict's kind is the fault, and its value the
+    turn."""
     said = context.port.evidence().turns
     words, replies = tuple(one.prompt for one in said), tuple(one.response for one in said)
     shown = format_audit(check.user, words, replies)
@@ -45,8 +46,7 @@ async def grade_audit(check: UserAudit, context: Context) -> Verdict:
 
 
 def _read(text: str, words: tuple[str, ...], replies: tuple[str, ...]) -> _Finding | None:
-    """What the judge found. Words that it quotes have to be the user's, and they say which turn it is. Raises
-    Unreadable."""
+    """The judge's finding. Its quote must be the user's words, and decides the turn. Raises Unreadable."""
     said = (*words, *replies)
     found = read_verdict(text, ("fault", "score"), _finding, lambda found: (found.fault, found.turn), said)
     if found is None or found.fault == "none" or not found.evidence.strip():

@@ -1,7 +1,7 @@
-"""What every check is given, and how its verdict is written.
+"""The input of every check, and the form of its verdict.
 
-A check is a function of the check's values and a `Context`. Those that only look at the reply are plain functions;
-those that must ask something are coroutines. None keeps anything between calls.
+A check is a function of the check's values and a `Context`. Checks that only look at the reply are plain functions;
+checks that must ask something are coroutines. They store nothing between calls.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from rejoinder.model import (
 T = TypeVar("T")
 
 PASS_MARK = 0.5
-"""The least score that passes where a check does not say another."""
+"""The lowest passing score, if a check does not set another."""
 RUBRIC_PASS_MARK = 0.8
-"""The same for the mean of a rubric with score ranges."""
+"""The lowest passing mean of a rubric with score ranges."""
 
 
 class CheckFault(Exception):
-    """A script, a function or an address of the user's gave no verdict. The message says why."""
+    """The user's script, function or address gave no verdict. The message says why."""
 
 
 class Work(Struct, frozen=True):
-    """Work that is done for a check, once: its outcome is recorded, and the work not done again."""
+    """Work for a check that is done once: its outcome is recorded and reused."""
 
     label: str
     content: bytes
-    """What the outcome depends on, apart from the conversation."""
+    """Everything that the outcome depends on, apart from the conversation."""
     perform: Callable[[Workspace | None], Awaitable[str]]
-    """Is given the workspace of the agent, if there is one. Raises CheckFault."""
+    """Does the work; receives the agent's workspace, if there is one. Raises CheckFault."""
     in_workspace: bool = False
-    """Can it be done only where there is one?"""
+    """Whether it requires a workspace."""
 
 
 class Post(Struct, frozen=True):
-    """A request to an address of the user's."""
+    """A request to the user's address."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes
     timeout_s: float
     content: bytes
-    """What the answer depends on: the body, without what differs from machine to machine."""
+    """Everything that the answer depends on: the body, without values that differ between machines."""
 
     @property
     def label(self) -> str:
@@ -67,8 +67,8 @@ class Post(Struct, frozen=True):
 
 
 class Port(Protocol):
-    """How a check that needs more than the reply reaches it. A call is numbered when the method is called, and made
-    when its result is awaited."""
+    """Access for checks that need more than the reply. A call gets its number when the method is called, and is made
+    when the result is awaited."""
 
     @property
     def calls(self) -> list[str]:
@@ -81,49 +81,49 @@ class Port(Protocol):
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The suite's folder and the project's root, where the user's own code lies."""
+        """The suite's folder and the project's root, which contain the user's code."""
         ...
 
     def question(self) -> Prompt:
-        """The question of this turn: the conversation as judges see it."""
+        """The question of this turn: the conversation in the form for judges."""
         ...
 
     def evidence(self) -> Evidence:
-        """All that a check of the user's own gets."""
+        """The input of the user's own checks."""
         ...
 
     def judge_name(self, target: str | None) -> str:
-        """The name of the target that judges; a check may name it."""
+        """The name of the judging target; a check may name it."""
         ...
 
     def ask_judge(self, messages: tuple[ChatMessage, ...], target: str | None) -> Awaitable[Reply | Failure]:
-        """Ask a judge with the messages it is shown; a check may name the target."""
+        """Ask a judge with the given messages; a check may name the target."""
         ...
 
     def reserve(self, target: str | None, count: int) -> Port:
-        """A port whose next calls of a judge are numbered now, for a check that has to wait before it can ask. It
-        adds to the same list of calls."""
+        """A port whose next judge calls are numbered now, for a check that must wait before it can ask. It adds to the
+        same list of calls."""
         ...
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
-        """Put this turn of the conversation to another target."""
+        """Send this turn of the conversation to another target."""
         ...
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
-        """The meaning of a text, as a vector."""
+        """The vector of a text's meaning."""
         ...
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
-        """Do something on this machine."""
+        """Do work on this machine."""
         ...
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
-        """Send something to an address."""
+        """Send a request to an address."""
         ...
 
 
 class Context(Struct, frozen=True):
-    """All that a check may look at."""
+    """The data that a check may use."""
 
     case: Case
     reply: Reply
@@ -132,8 +132,8 @@ class Context(Struct, frozen=True):
 
 
 async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of calls that are made at the same time. Where a call raises, the others are waited for first: they
-    are in flight, and may be billed."""
+    """The results of simultaneous calls. If one raises, the others are awaited first: they are in progress, and may be
+    billed."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -142,7 +142,7 @@ async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:
 
 
 Value = str | float | bool | None
-"""A check's value as it is shown; None where its kind is all that is shown."""
+"""A check's value for display; None if only its kind is shown."""
 
 
 def verdict(check: Check, value: Value, passed: bool, reason: str, spans: tuple[Span, ...] = ()) -> Verdict:
@@ -155,7 +155,7 @@ def verdict(check: Check, value: Value, passed: bool, reason: str, spans: tuple[
 
 
 def scored_verdict(check: Check, value: Value, passed: bool, reason: str, **more: Any) -> Verdict:
-    """The verdict of a check that has a score of its own, or children, or a judge's words."""
+    """The verdict of a check with its own score, children, or a judge's words."""
     return structs.replace(verdict(check, value, passed, reason), **more)
 
 
@@ -164,12 +164,12 @@ def error_verdict(check: Check, value: Value, reason: str, **more: Any) -> Verdi
 
 
 def _show(kind: str, value: float | bool | None) -> tuple[str, float | bool | None]:
-    """What is shown of a check whose value is no text, and the value."""
+    """The kind and value to show for a check whose value is not text."""
     return (kind, None) if value is None else (f"{kind} {show_number(value)}", value)
 
 
 def show_number(value: float | bool) -> str:
-    """As an author would write it: `true`, `5`, `0.0005`."""
+    """A number as an author would write it: `true`, `5`, `0.0005`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -1,8 +1,8 @@
-"""`compare`: is the reply at least as good as another one? A model is asked in both orders, because judges like what
-they read first; only what it says in both orders counts in full.
+"""`compare`: whether the reply is at least as good as another one. A model is asked in both orders, because judges
+favour the first text; only an answer that is the same in both orders counts fully.
 
-The score is 1 where the reply wins in both orders, 0 where it loses in both, and between them where it is a tie or
-where the order decides.
+The score is 1 if the reply wins in both orders, 0 if it loses in both, and between them for a tie or if the order
+decides.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rejoinder.checks.base import Context, error_verdict, gather_all, scored_ver
 from rejoinder.checks.judge import Answer, ask_votes, combine, first_trouble, judging_of, unread
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_verdict, read_words
 from rejoinder.checks.registry import grades
-from rejoinder.formatting import format_comparison, other_answer
+from rejoinder.formatting.judge import format_comparison, other_answer
 from rejoinder.model import Compare, Failure, Reply, State, Verdict, reaches
 
 Better: TypeAlias = Literal["1", "2", "tie"]
 _BETTER: dict[str, Better] = {"1": "1", "2": "2", "tie": "tie", "a": "1", "b": "2"}
 _FIRST: dict[Better, float] = {"1": 1.0, "tie": 0.5, "2": 0.0}
-"""What an answer is worth for the one that was shown first."""
+"""The score of the text shown first, for each answer."""
 
 
 _STATES: dict[bool, State] = {True: "passed", False: "failed"}
@@ -84,7 +84,7 @@ async def grade_compare(check: Compare, context: Context) -> Verdict:
 
 
 def read_preference(text: str, words: Sequence[str] = ()) -> Preference | None:
-    """Which answer the judge prefers; None where it does not say. Raises Unreadable."""
+    """The judge's preferred answer; None if it does not say. Raises Unreadable."""
     return read_verdict(text, ("better", "winner"), _preference, lambda preference: preference.better, words)
 
 
@@ -94,7 +94,7 @@ def _preference(data: dict[str, Any]) -> Preference | None:
 
 
 def _worth(answer: Answer, *, first: bool) -> Judgement:
-    """What a preference is worth for the reply, which was shown first or second."""
+    """The reply's score from a preference; `first`: the reply was shown first."""
     if answer.value is None:
         return Judgement(0.0)
     score = _FIRST[answer.value.better]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rejoinder.checks.base import error_verdict, pass_mark, scored_verdict
 from rejoinder.checks.registry import joins
 from rejoinder.model import And, Check, Group, Not, Or, Span, State, Verdict, parts_of, reaches, weighted_mean
+from rejoinder.words.numbers import plural
 
 
 @joins(Or, And)
@@ -25,7 +26,7 @@ def grade_or_and(check: Or | And, children: tuple[Verdict, ...]) -> Verdict:
 
 
 def _state_by(threshold: float | None, verdict: Verdict) -> State:
-    """How a check ended: by its own mark, or by the one that stands beside the checks which it is one of."""
+    """A check's state, by the threshold of its group if that has one, else by its own."""
     if threshold is None or verdict.score is None:
         return verdict.state
     return "passed" if reaches(verdict.score, threshold) else "failed"
@@ -33,7 +34,7 @@ def _state_by(threshold: float | None, verdict: Verdict) -> State:
 
 @joins(Group)
 def grade_group(check: Group, children: tuple[Verdict, ...]) -> Verdict:
-    """By the number of checks that pass, or by the mean of their scores."""
+    """Grade by the number of passed checks, or by the mean of their scores."""
     states = [child.state for child in children]
     errors, count = states.count("error"), _count(children)
     pairs = list(zip(parts_of(check), children, strict=True))
@@ -54,14 +55,15 @@ def grade_group(check: Group, children: tuple[Verdict, ...]) -> Verdict:
 
 
 def _by_count(at_least: int, states: Sequence[str], *, all_required: bool) -> tuple[bool, bool, str]:
-    """Is the number reached, could it still be, and what to say."""
+    """Whether the number is reached, whether it still could be, and a message."""
     passed, errors = states.count("passed"), states.count("error")
     undecided = (passed if all_required else 0) < at_least <= passed + errors
-    return passed >= at_least, undecided, f"and {at_least} {'is' if at_least == 1 else 'are'}"
+    return passed >= at_least, undecided, f"and {at_least} {plural(at_least, 'is', 'are')}"
 
 
 def _by_mean(check: Group, pairs: list[tuple[Check, Verdict]], *, all_required: bool) -> tuple[bool, bool, str]:
-    """The same for the mean. A check in error may be worth nothing or all: where both lead to the same, it counts."""
+    """Like `_by_count` for the mean. A check in error could score 0 or 1: if both lead to the same result,
+    that counts."""
     least, most = (
         weighted_mean((part.weight, worth if child.score is None else child.score) for part, child in pairs) or 0
         for worth in (0.0, 1.0)

@@ -1,5 +1,6 @@
-"""Checks on the JSON in a reply. Paths cannot run for ever: their steps are counted, and so is the time of their
-regular expressions."""
+"""Checks on the JSON in a reply. Paths cannot run forever: their steps are counted, and their regular expressions
+timed.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ from rejoinder.checks.patterns import BoundedPattern, PatternTimeout, search
 from rejoinder.checks.registry import grade_plain, grades
 from rejoinder.json_schemas import Expansion, compile_schema
 from rejoinder.model import ContainsJson, Extract, IsJson, JsonPath, JsonSchema, Reply, Verdict
+from rejoinder.words.numbers import beginning
 
 MOST_FOUND = 10_000
-"""Values at a path; one with several `..` may find far more of them."""
+"""Maximum values at a path; one with several `..` may find far more."""
 MOST_VISITS = 50_000_000
-"""Sub-schemas that a JSON Schema may visit in a reply: about a second, in which nothing else can run. The validator
-remembers what a recursive sub-schema said about a place."""
+"""Maximum sub-schemas that a JSON Schema may visit in a reply: about a second, in which nothing else can run. The
+validator remembers the result of a recursive sub-schema at each place."""
 MOST_EXPLAINED = 50_000
-"""Sub-schemas up to which it is said where a reply does not fit: that takes a thousand times as long, and what was said
-before is not remembered."""
+"""Maximum sub-schemas for which an explanation of the mismatch is computed: it takes a thousand times as long, and
+earlier results are not remembered."""
 LONGEST_QUOTE = 120
 
 
@@ -87,7 +89,7 @@ def _explained(check: JsonSchema, errors: list[Any], json: Found) -> Verdict:
 
 _FEWER = "put fewer levels of `anyOf`, `allOf` and `oneOf` inside others"
 _STOPPED = ("BacktrackLimitExceeded", "RegexEngineFailure")
-"""How a schema's regular expression ends that was stopped."""
+"""The errors of a schema's regular expression that was stopped."""
 
 
 def _pattern_at(schema: Any, path: list[str | int]) -> str:
@@ -101,14 +103,14 @@ def _pattern_at(schema: Any, path: list[str | int]) -> str:
 
 
 class _Schema(Struct, frozen=True):
-    """A schema that is ready for use."""
+    """A compiled schema."""
 
     validator: Any
     expansion: Expansion
 
     def exceeds(self, most: int, data: Any, text: str, *, remembers: bool) -> bool:
-        """Does it visit more than `most` sub-schemas in the JSON of a text? For most schemas the length of the text is
-        enough to know: a value has a character, and another one before the next."""
+        """Whether it visits more than `most` sub-schemas in the JSON of a text. For most schemas the text's length is
+        enough to decide: a value has at least one character, and another one before the next value."""
         if self.expansion.size * (len(text) // 2 + 1) <= most:
             return False
         return self.expansion.visits(data, most, remembers=remembers) > most
@@ -122,7 +124,7 @@ def _schema(document: str) -> _Schema:
 
 @grades(JsonPath)
 def grade_json_path(check: JsonPath, context: Context) -> Verdict:
-    """The first value at the path that passes decides; with neither value nor check anything will do."""
+    """Grade by the first passing value at the path; with neither value nor check, any value passes."""
     shown = check.path if check.expected is None and check.check is None else None
     json = find_json(context.reply.text)
     if not json.readable:
@@ -132,7 +134,7 @@ def grade_json_path(check: JsonPath, context: Context) -> Verdict:
     except TooFar:
         reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
         return error_verdict(check, shown, reason)
-    except Exception as error:  # whatever a path makes of a reply, it is no bug of ours
+    except Exception as error:  # an unusual path can raise anything
         return error_verdict(check, shown, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
     if len(values) > MOST_FOUND:
         return error_verdict(check, shown, f"there are more than {MOST_FOUND} things at {check.path}")
@@ -144,7 +146,7 @@ def grade_json_path(check: JsonPath, context: Context) -> Verdict:
 
 @grades(Extract)
 def grade_extract(check: Extract, context: Context) -> Verdict:
-    """What later turns may say of this reply: the first value at a path, or what a pattern finds."""
+    """The value that later turns may quote from this reply: the first value at a path, or a pattern's match."""
     shown = check.path or check.pattern
     try:
         value = _extracted(check, context.reply.text)
@@ -153,7 +155,7 @@ def grade_extract(check: Extract, context: Context) -> Verdict:
     except TooFar:
         reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
         return error_verdict(check, shown, reason)
-    except Exception as error:  # whatever a path makes of a reply, it is no bug of ours
+    except Exception as error:  # an unusual path can raise anything
         return error_verdict(check, shown, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
     if value is None:
         return scored_verdict(check, shown, False, f"nothing is found for `{check.variable}`", name=check.variable)
@@ -175,7 +177,7 @@ def _as_text(value: Any) -> str:
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}...")
+    return repr(beginning(text, LONGEST_QUOTE))
 
 
 def _grade_values(check: JsonPath, shown: str | None, values: list[Any], context: Context) -> Verdict:
@@ -211,16 +213,16 @@ def _grade_inner(check: JsonPath, values: list[Any], context: Context) -> Verdic
 
 def _shown(values: list[Any]) -> str:
     text = ", ".join(msgspec.json.encode(value).decode() for value in values[:3])
-    return text if len(text) <= LONGEST_QUOTE and len(values) <= 3 else f"{text[:LONGEST_QUOTE]}..."
+    return beginning(text, LONGEST_QUOTE) if len(values) <= 3 else f"{text[:LONGEST_QUOTE]}..."
 
 
 MOST_STEPS = 300_000
-"""Values that are looked at on the way along a path, with what is in them: about a second, and far more than the
-longest replies have, unless a path goes through them again and again."""
+"""Maximum values, with their content, that are visited along a path: about a second, and far more than the longest
+replies have, unless a path visits them repeatedly."""
 
 
 def follow(path: str, data: Any, most: int) -> list[Any]:
-    """The first values at a path. Raises TooFar, and whatever comes of strange paths."""
+    """The first values at a path. Raises TooFar, and other errors for unusual paths."""
     compiled = _path(path)
     if isinstance(data, str):  # there is nothing in a text; the library would read it as JSON once more
         return [data] if compiled.empty() else []
@@ -234,11 +236,11 @@ def _path(path: str) -> Any:
 
 
 class TooFar(Exception):
-    """A path goes through a reply again and again."""
+    """A path visits too many values."""
 
 
 class _Way(threading.local):
-    """What is left of the steps along a path. A path is followed in one go, by one thread."""
+    """The remaining steps along a path. One thread follows a path without interruption."""
 
     left = 0
 
@@ -247,7 +249,7 @@ _WAY = _Way()
 
 
 def _counted(nodes: Iterable[Any], selectors: int) -> Iterator[Any]:
-    """The things that a part of a path is applied to; each costs as much as has to be looked at in it."""
+    """The values that a path segment is applied to; each costs as much as is searched in it."""
     for node in nodes:
         inside = len(node.obj) if isinstance(node.obj, dict | list) else 0
         _WAY.left -= selectors * (1 + inside)

@@ -1,4 +1,4 @@
-"""How JSON is found in a text, and how two values are compared as JSON."""
+"""Finding JSON in a text, and comparing two values as JSON."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct
 
 MOST_STARTS = 200
-"""Places in prose that look like JSON and are none, after which the search ends."""
-# Most runs look into no prose, so these are compiled where they are needed.
+"""Maximum places in prose that look like JSON and are not; then the search ends."""
+# Most runs search no prose, so these are compiled when they are needed.
 OBJECT = r"\{(\s*+[\"}])?"
-"""Where an object may begin; the group says that it looks like JSON."""
+"""A possible start of an object; the group matches if it looks like JSON."""
 _VALUE = rf"{OBJECT}|\[((?:[\s\d.,eE+-]|true|false|null)*+[\[\]{{\"])"
-"""An object, or a list: brackets in prose, such as `[this]` and `[0, 1)`, are left alone."""
+"""An object, or a list: brackets in prose, such as `[this]` and `[0, 1)`, are ignored."""
 _BRACKETS = {"{": r"[{}]", "[": r"[\[\]]"}
 _OUTSIDE_TEXTS = {opening: rf'"(?:\\.|[^"\\])*+"?|{both}' for opening, both in _BRACKETS.items()}
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
@@ -25,7 +25,7 @@ _NOTHING = object()
 
 
 def make_decoder(**more: Any) -> json.JSONDecoder:
-    """A reader of JSON alone: the library's own takes NaN and Infinity, too."""
+    """A strict JSON decoder: the library's own also accepts NaN and Infinity."""
 
     def refuse(word: str) -> NoReturn:
         raise ValueError(f"{word} is no JSON")
@@ -41,7 +41,7 @@ _DECODER = make_decoder()
 
 
 class Found(Struct, frozen=True):
-    """JSON in a text, and where it is; or the rest of a text, in which there may be some that cannot be read."""
+    """JSON in a text, and its position; or the rest of a text, which may contain unreadable JSON."""
 
     start: int = 0
     end: int = 0
@@ -57,7 +57,7 @@ class Found(Struct, frozen=True):
 
 
 def find_json(text: str) -> Found:
-    """The JSON of a reply: all of it, else a code block, else the longest object or list in the prose."""
+    """The JSON of a reply: the whole text, else a code block, else the longest object or list in the prose."""
     whole = read_json(text)
     if whole.readable:
         return whole
@@ -70,7 +70,7 @@ def find_json(text: str) -> Found:
 
 
 def read_json(text: str, before: int = 0) -> Found:
-    """A text that is JSON as a whole; `before` is where it begins in a longer one."""
+    """A text that is JSON as a whole; `before` is its start in a longer text."""
     stripped = text.strip()
     try:
         data = msgspec.json.decode(stripped)
@@ -81,8 +81,8 @@ def read_json(text: str, before: int = 0) -> Found:
 
 
 def scan_json(text: str, opening: str, decoder: json.JSONDecoder = _DECODER) -> Iterator[Found]:
-    """The JSON in a text, from left to right. What cannot be read is passed over with all that is in it, because a
-    part of something is not what was said; and where it never ends, so does what can be read."""
+    """The JSON in a text, from left to right. Unreadable JSON is skipped with everything in it, because a part of
+    something is not what was said. If it never ends, the search ends too."""
     find, position, failed = re.compile(opening).search, 0, 0
     while begun := find(text, position):
         start = begun.start()
@@ -102,8 +102,8 @@ def scan_json(text: str, opening: str, decoder: json.JSONDecoder = _DECODER) -> 
 
 
 def _behind(text: str, start: int, *, like_json: bool) -> int:
-    """Behind what begins at a place and cannot be read; -1 where it never ends. Brackets in its texts do not count, but
-    where it is broken, texts cannot be told apart: so the end is where it ends in either way."""
+    """The position after unreadable JSON; -1 if it never ends. Brackets in its strings do not count. But in broken
+    JSON, strings cannot be identified, so both readings must have ended."""
     end = _closing(text, start, _BRACKETS)
     if not like_json or end < 0:
         return end
@@ -112,7 +112,7 @@ def _behind(text: str, start: int, *, like_json: bool) -> int:
 
 
 def _closing(text: str, start: int, brackets: dict[str, str]) -> int:
-    """Behind the bracket that closes the one at a place; -1 where none does."""
+    """The position after the matching closing bracket; -1 if missing."""
     depth = 0
     for bracket in re.compile(brackets[text[start]], re.DOTALL).finditer(text, start):
         if bracket[0][0] != '"':
@@ -123,13 +123,13 @@ def _closing(text: str, start: int, brackets: dict[str, str]) -> int:
 
 
 def decode_at(text: str, position: int, decoder: json.JSONDecoder = _DECODER) -> tuple[Any, int]:
-    """The JSON that begins at a place of a text, and where it ends. Raises ValueError or RecursionError."""
+    """The JSON that begins at a position of a text, and its end. Raises ValueError or RecursionError."""
     data, end = decoder.raw_decode(text, position)
     return _mended(data) if text.find("\\u", position, end) >= 0 else data, end
 
 
 def _mended(data: Any) -> Any:
-    """Half a character, which can be written as an escape and in no other way, could not be recorded."""
+    """The value with unpaired surrogates replaced: JSON can escape them, but they cannot be recorded."""
     if isinstance(data, str):
         return data.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(data, list):
@@ -138,7 +138,7 @@ def _mended(data: Any) -> Any:
 
 
 def equal_as_json(first: Any, second: Any) -> bool:
-    """Equal as JSON: a number is not a truth value."""
+    """Whether two values are equal as JSON: a number does not equal a boolean."""
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, dict) and isinstance(second, dict):

@@ -1,6 +1,6 @@
-"""`llm_judge`, a model that scores the reply, and what all judges share: votes, second chances, what they cost.
+"""`llm_judge`, a model that scores the reply, and the code that all judges share: votes, second attempts, costs.
 
-An answer that cannot be read is asked for once more, in the same conversation; then it is an error, never a silent
+If an answer cannot be read, the judge is asked once more in the same conversation; then it is an error, never a silent
 zero.
 """
 
@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
 from rejoinder.checks.judge_answers import Judgement, Unreadable, candidate_words, read_judgement
 from rejoinder.checks.registry import grades
-from rejoinder.formatting import ASK_AGAIN, format_judge_prompt, judge_digest
+from rejoinder.formatting.judge import ASK_AGAIN, format_judge_prompt, judge_digest
 from rejoinder.model import (
     NO_USAGE,
     ChatMessage,
@@ -29,25 +29,26 @@ from rejoinder.model import (
     Verdict,
     reaches,
 )
+from rejoinder.words.numbers import beginning
 
 T = TypeVar("T")
 
 
 class Answer(Struct):
-    """The outcome of asking a judge once, or once more: a value that could be read, or why there is none."""
+    """The outcome of asking a judge once or twice: a readable value, or the reason why it is missing."""
 
     value: Any = None
     trouble: str | None = None
     unreadable: bool = False
     complaint: str = ASK_AGAIN
-    """What the judge is asked after an answer that cannot be read."""
+    """The message to the judge after an unreadable answer."""
     replies: list[Reply] = []
 
 
 def ask_votes(
     check: Judged, context: Context, shown: JudgePrompt, read: Callable[[str], T | None]
 ) -> Awaitable[list[Answer]]:
-    """Ask a judge as often as it has votes, at the same time. The calls are numbered here, in document order."""
+    """Ask a judge once per vote, all at the same time. The calls are numbered here, in document order."""
     messages = (ChatMessage("system", shown.system), ChatMessage("user", shown.user))
     first = [context.port.ask_judge(messages, check.target) for _ in range(check.votes)]
     return _ask_all(check, context, messages, first, read)
@@ -60,8 +61,8 @@ async def _ask_all(
     first: Iterable[Awaitable[Reply | Failure]],
     read: Callable[[str], T | None],
 ) -> list[Answer]:
-    """The answers of a judge. Unreadable ones are asked for again in the order of the votes, so that equal prompts
-    keep their numbers."""
+    """The answers of a judge. Unreadable ones are asked for again in the order of the votes, so that equal prompts keep
+    their numbers."""
     answers = await gather_all([_hear(call, [], read) for call in first])
     unclear = [answer for answer in answers if answer.unreadable]
     calls = [context.port.ask_judge((*messages, *_second_chance(answer)), check.target) for answer in unclear]
@@ -86,24 +87,24 @@ async def _hear(call: Awaitable[Reply | Failure], before: list[Reply], read: Cal
             return Answer(value=value, replies=replies)
     except Unreadable as error:
         why = error
-    trouble = f"{why.trouble}: {_shorten(reply.text)}"
+    trouble = f"{why.trouble}: {beginning(reply.text, 80)!r}"
     return Answer(trouble=trouble, unreadable=True, complaint=why.complaint, replies=replies)
 
 
 def first_trouble(check: Judged, answers: Sequence[Answer]) -> str | None:
-    """Why there is no verdict. An unreadable answer is no reason where `on_invalid: zero` says so."""
+    """The reason why there is no verdict. An unreadable answer is not a reason with `on_invalid: zero`."""
     ignored = check.on_invalid == "zero"
     return next((answer.trouble for answer in answers if answer.trouble and not (answer.unreadable and ignored)), None)
 
 
 def unread(answers: Sequence[Answer]) -> str | None:
-    """What to say of answers that count as zero."""
+    """The message about answers that count as zero."""
     trouble = next((answer.trouble for answer in answers if answer.unreadable), None)
     return f"{trouble}; counted as 0" if trouble else None
 
 
 class Judging(Struct, frozen=True):
-    """What every judge's verdict tells of the judge, whatever the judge says."""
+    """The judge's data in every verdict of a judge."""
 
     usage: Usage
     cost: float | None
@@ -118,7 +119,7 @@ class Judging(Struct, frozen=True):
 
 
 def judging_of(check: Judged, context: Context, shown: JudgePrompt, answers: Sequence[Answer]) -> Judging:
-    """Who judged by which instructions, and what all answers together took."""
+    """The judge, its instructions, and the total cost of all answers."""
     replies = [reply for answer in answers for reply in answer.replies]
     costs = [reply.cost for reply in replies]
     return Judging(
@@ -133,7 +134,7 @@ def judging_of(check: Judged, context: Context, shown: JudgePrompt, answers: Seq
 
 
 def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple[float, ...]]:
-    """One judgement of several, and the scores of all of them where there were several."""
+    """The judgement of all votes together, and the scores of each if there are several."""
     if len(votes) == 1:
         return votes[0], ()
     scores = tuple(vote.score for vote in votes)
@@ -149,14 +150,10 @@ def combine(check: Judged, votes: Sequence[Judgement]) -> tuple[Judgement, tuple
 
 
 def _mark(check: Judged) -> float:
-    """The least score that passes; a majority is more than half of the votes, whatever each of them needs."""
+    """The lowest passing score; a majority is more than half of the votes, whatever score each vote needs."""
     if check.votes > 1 and check.combine == "majority":
         return (check.votes // 2 + 1) / check.votes
     return pass_mark(check)
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:80]}...")
 
 
 @grades(LlmJudge)

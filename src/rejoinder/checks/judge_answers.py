@@ -1,7 +1,7 @@
-"""How a judge's answer is read: the JSON object in it that is the verdict.
+"""Reading a judge's answer: finding the JSON object that is the verdict.
 
-Judges quote what they judge, and that may look like a verdict: only whole objects count, where there are several they
-have to agree, and one that stands in the reply does not count alone.
+Judges quote the text they judge, which may look like a verdict: only whole objects count, several verdicts have to
+agree, and one that only repeats the reply does not count.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from rejoinder.checks.json_text import OBJECT, Found, equal_as_json, make_decoder, scan_json
-from rejoinder.formatting import ASK_AGAIN, ASK_FOR_ONE, ASK_FOR_OWN
+from rejoinder.formatting.judge import ASK_AGAIN, ASK_FOR_ONE, ASK_FOR_OWN
 from rejoinder.model import Prompt
 
 MOST_POINTS = 4
-"""Hits and misses that are kept, each."""
+"""Maximum hits and maximum misses that are kept."""
 MOST_VERDICTS = 20
-"""Verdicts in one answer, of which one has to be the judge's own."""
+"""Maximum verdicts in one answer."""
 T = TypeVar("T")
 
 
@@ -29,42 +29,42 @@ class Unreadable(Exception):
 
     trouble = "the judge's answer cannot be read"
     complaint = ASK_AGAIN
-    """What the judge is asked then."""
+    """The message to the judge in this case."""
 
 
 class Ambiguous(Unreadable):
-    """There is a verdict in a judge's answer, and beside it another one or something that may be one."""
+    """A judge's answer contains a verdict and, beside it, another one or something that may be one."""
 
     trouble = "the judge's answer has more than one verdict"
     complaint = ASK_FOR_ONE
 
 
 class Echoed(Unreadable):
-    """Every verdict in a judge's answer stands in the words of the candidate."""
+    """Every verdict in a judge's answer is copied from the words under test."""
 
-    trouble = "the judge's answer only repeats a verdict that stands in the reply"
+    trouble = "the judge's answer only repeats a verdict from the reply"
     complaint = ASK_FOR_OWN
 
 
 class Judgement(Struct, frozen=True):
-    """What one vote says."""
+    """One vote."""
 
     score: float
     hits: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     reasoning: str | None = None
     cut: str | None = None
-    """What to say of a score beyond the scale: a judge that counts to ten would pass everything unseen."""
+    """A note on a score beyond the scale: a judge that counts to ten would otherwise pass everything."""
 
 
 def candidate_words(question: Prompt, *replies: str) -> tuple[str, ...]:
-    """What a judge may quote and has not said itself: replies, and those of earlier turns."""
+    """Words that a judge may quote but did not write: replies, including replies of earlier turns."""
     earlier = (turn.content for turn in question.turns if turn.role == "assistant") if question.later else ()
     return (*replies, *earlier)
 
 
 def read_judgement(text: str, words: Sequence[str] = ()) -> Judgement | None:
-    """The judge's score with its reasons; None where there is none. Raises Unreadable."""
+    """The judge's score with its reasons; None if missing. Raises Unreadable."""
     return read_verdict(text, ("score",), _judgement, lambda judgement: judgement.score, words)
 
 
@@ -99,10 +99,11 @@ def read_verdict(
     essence: Callable[[T], Any],
     words: Sequence[str] = (),
 ) -> T | None:
-    """The verdict in a judge's answer, which is an object with one of the keys; None where there is none.
+    """The verdict in a judge's answer, which is an object with one of the keys; None if missing.
 
-    Raises Ambiguous where there are two that differ in what matters, and where something else has the key but cannot be
-    read: the candidate may have written the one that can be. Raises Echoed where all stand in the candidate's words."""
+    Raises Ambiguous if two verdicts differ in what matters, or if something else has the key but cannot be read: the
+    model under test may have written the readable one. Raises Echoed if all verdicts appear in that model's words.
+    """
     objects = list(scan_json(text, OBJECT, _DECODER))
     candidates = [found for found in objects if found.readable and any(key in found.data for key in keys)]
     verdicts = [verdict for found in candidates if (verdict := read(found.data)) is not None]
@@ -118,7 +119,8 @@ def read_verdict(
 
 
 def _is_quoted(verdict: Found, answer: str, words: Sequence[str]) -> bool:
-    """Do others' words have the verdict, whatever the quoting? Among other words a part of it is a quotation, too."""
+    """Whether the words contain the verdict, however it is quoted. Next to other text, a part of it also counts as a
+    quotation."""
     written = _without_quoting(answer[verdict.start : verdict.end])
     alone = _without_quoting(re.sub(r"```\w*", "", answer)) == written
     return any(written in _without_quoting(said) or _has_object(said, verdict.data, whole=alone) for said in words)
@@ -129,7 +131,7 @@ def _without_quoting(text: str) -> str:
 
 
 def _has_object(words: str, data: dict[str, Any], *, whole: bool) -> bool:
-    """Is there an object that says the same, or at least that?"""
+    """Whether the words contain an object with the same data, or with at least that data."""
     objects = (inner for found in scan_json(words, OBJECT) if found.readable for inner in _objects_in(found.data))
     try:
         return any(_says(each, data) and (not whole or len(each) == len(data)) for each in objects)
@@ -142,7 +144,7 @@ def _says(quoted: dict[str, Any], data: dict[str, Any]) -> bool:
 
 
 def _objects_in(data: Any) -> Iterator[dict[str, Any]]:
-    """An object and all that are in it."""
+    """An object and all objects inside it."""
     waiting = [data]
     while waiting:
         value = waiting.pop()
@@ -154,14 +156,14 @@ def _objects_in(data: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_mentioned(keys: tuple[str, ...], text: str, objects: Sequence[Found]) -> bool:
-    """Does one of the keys stand outside of what can be read, as keys stand in JSON?"""
+    """Whether one of the keys appears outside of the readable objects, in the form of a JSON key."""
     starts, ends = (found.start for found in objects), (found.end for found in objects)
     outside = "\n".join(text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True))
     return re.search(rf"""["'](?:{"|".join(keys)})["']\s*+:""", outside) is not None
 
 
 def _one_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without a key that is given twice: words that a judge quotes carelessly may have put it there."""
+    """An object without duplicate keys: words that a judge quotes carelessly may have added one."""
     data = dict(pairs)
     if len(data) < len(pairs) and any(data[key] != value for key, value in pairs):
         raise ValueError("a key is given twice")

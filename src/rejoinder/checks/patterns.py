@@ -1,7 +1,7 @@
-"""Patterns: the glob of `match`, and regular expressions that cannot run for ever.
+"""Patterns: the glob of `match`, and regular expressions with a time limit.
 
-In a glob only `*` is special: it stands for any text, also over lines. Letter case does not matter, and the reply is
-stripped at both ends. A pattern that starts with `.*` or `^` is a regular expression that is searched for.
+In a glob only `*` is special: it stands for any text, including line breaks. Letter case does not matter, and the reply
+is stripped at both ends. A pattern that starts with `.*` or `^` is a regular expression that is searched for.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from functools import lru_cache
 from typing import Any
 
 from rejoinder.model import Span
+from rejoinder.words.numbers import in_seconds
 
 MOST_SECONDS = 1.0
-"""A regular expression that takes longer is stopped: it would take minutes, or for ever."""
+"""Time limit of a regular expression: a slower one could take minutes, or never end."""
 
 
 class PatternTimeout(Exception):
-    """A regular expression took too long, or too much."""
+    """A regular expression took too long, or too much memory."""
 
 
 def is_regex(pattern: str) -> bool:
@@ -26,7 +27,7 @@ def is_regex(pattern: str) -> bool:
 
 
 def find_match(pattern: str, text: str) -> tuple[Span, ...] | None:
-    """Where a reply has what a pattern of `match` names, and None where it does not match. Raises PatternTimeout."""
+    """The places in a reply that a pattern of `match` names; None if it does not match. Raises PatternTimeout."""
     stripped, pieces = text.strip(), _pieces(pattern)
     if pieces is None:
         match = search(pattern, "is", stripped)
@@ -43,7 +44,7 @@ def find_match(pattern: str, text: str) -> tuple[Span, ...] | None:
 
 
 def _find_pieces(pieces: tuple[str, ...], text: str) -> list[Span] | None:
-    """Where the pieces between the stars are: the first at the beginning, the last at the end, the others between."""
+    """The places of the pieces between stars: the first at the beginning, the last at the end, the others between."""
     first, last, length = pieces[0], pieces[-1], len(text)
     if len(pieces) == 1:
         return None if text != first else [(0, length)] if text else []
@@ -64,7 +65,7 @@ def _find_pieces(pieces: tuple[str, ...], text: str) -> list[Span] | None:
 
 
 def unfold(text: str, folded: str, span: Span) -> Span:
-    """The place in a text of a place in its case-folded form, in which some letters are two or three."""
+    """The place in a text, from a place in its case-folded form, in which some letters become two or three."""
     if len(text) == len(folded) or span[0] == span[1]:
         return span
     places = [position for position, letter in enumerate(text) for _ in letter.casefold()]
@@ -72,12 +73,12 @@ def unfold(text: str, folded: str, span: Span) -> Span:
 
 
 def search(pattern: str, flags: str, text: str) -> Any:
-    """Where a regular expression is found in a text: a match, or None. Raises PatternTimeout."""
+    """The first match of a regular expression in a text, or None. Raises PatternTimeout."""
     return _compiled(pattern, flags).search(text)
 
 
 class BoundedPattern:
-    """A compiled regular expression that raises PatternTimeout where it takes too long."""
+    """A compiled regular expression that raises PatternTimeout if it takes too long."""
 
     def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
@@ -104,7 +105,7 @@ class BoundedPattern:
         try:
             return find(text, timeout=MOST_SECONDS)
         except TimeoutError:
-            trouble = f"took more than {MOST_SECONDS:g} s"
+            trouble = f"took more than {in_seconds(MOST_SECONDS)}"
         except MemoryError:  # one that calls itself without end is stopped after a gigabyte
             trouble = "took too much memory"
         raise PatternTimeout(f"{self._compiled.pattern!r} {trouble} on this reply; make it simpler")
@@ -112,7 +113,7 @@ class BoundedPattern:
 
 @lru_cache(maxsize=1024)
 def _pieces(pattern: str) -> tuple[str, ...] | None:
-    """What stands between the stars; a star after a backslash is an ordinary one. None for a regular expression."""
+    """The pieces between the stars; an escaped star is an ordinary one. None for a regular expression."""
     if is_regex(pattern):
         return None
     pieces = re.split(r"(?<!\\)\*", pattern)

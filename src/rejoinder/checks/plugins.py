@@ -1,7 +1,7 @@
-"""Checks that a project or an installed package brings, by name: `check: NAME`, with its arguments under `with:`.
+"""Checks of a project or an installed package, by name: `check: NAME`, with its arguments under `with:`.
 
 A project writes them in `.rejoinder/checks.py` with the decorator `rejoinder.check`; a package names them as entry
-points of the group `rejoinder.checks`. Nothing is imported before it is used, so what is broken breaks nothing else.
+points of the group `rejoinder.checks`. Nothing is imported before it is used, so a broken check affects nothing else.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from rejoinder.project import CHECKS_FILE, CHECKS_GROUP, find_entry_point, project_checks
-from rejoinder.user_code import FunctionFault, in_words, load_file, raised_at
+from rejoinder.project.plugins import CHECKS_FILE, CHECKS_GROUP, find_entry_point, project_checks
+from rejoinder.user_code.functions import FunctionFault, in_words, load_file, raised_at
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__rejoinder_check__"
@@ -44,7 +44,7 @@ def check(name: Any, /) -> Any:
 
 
 def load_check(name: str, root: str) -> Callable[..., Any]:
-    """The function of a check. Raises FunctionFault, which names the plugin that is broken."""
+    """The function of a check. Raises FunctionFault that names the broken plug-in."""
     file = Path(root, CHECKS_FILE)
     names = project_checks(file)
     if names is None or name in names:  # a check of a package does not depend on this file
@@ -54,7 +54,7 @@ def load_check(name: str, root: str) -> Callable[..., Any]:
             return own
     entry = find_entry_point(CHECKS_GROUP, name)
     if entry is None:
-        raise FunctionFault(f"there is no check `{name}`: neither {file} nor an installed package brings it")
+        raise FunctionFault(f"there is no check `{name}`: neither {file} nor an installed package defines it")
     package = entry.dist.name if entry.dist is not None else "an installed package"
     try:
         function = entry.load()
@@ -63,12 +63,13 @@ def load_check(name: str, root: str) -> Callable[..., Any]:
         message = f"the check `{name}` of {package} ({entry.value}) cannot be loaded: {why}"
         raise FunctionFault(message, error) from error
     if not callable(function):
-        raise FunctionFault(f"the check `{name}` of {package} ({entry.value}) is no function")
+        raise FunctionFault(f"the check `{name}` of {package} ({entry.value}) is not a function")
     return function
 
 
 def source_of_check(name: str, root: str) -> bytes:
-    """What a check's verdicts depend on, found without running it: the project's file, or the package's version."""
+    """The source that a check's verdicts depend on, found without running it: the project's file, or the package's
+    version."""
     file = Path(root, CHECKS_FILE)
     names = project_checks(file)
     if names is None or name in names:
@@ -79,7 +80,7 @@ def source_of_check(name: str, root: str) -> bytes:
 
 
 def forget_checks() -> None:
-    """Reload the project's checks the next time one is needed: what they import may have changed."""
+    """Reload the project's checks when one is needed next: their imports may have changed."""
     _checks_in.cache_clear()
 
 

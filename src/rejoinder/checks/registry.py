@@ -1,8 +1,7 @@
-"""Which function grades by which check, and how the checks of a level are graded. Nothing is cut short.
+"""The function of each check, and the grading of a level's checks. No check is skipped.
 
-A function says by a decorator which checks it is for. Plain functions look at the reply alone; coroutines ask
-something, and lie in a module that is imported when a suite has such a check; functions of groups get the verdicts on
-their checks.
+A decorator registers a function for its checks. Plain functions look only at the reply. Coroutines ask something, and
+are in a module that is imported when a suite has such a check. Functions of groups get the verdicts on their checks.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _MODULES: dict[str, str] = {
     "llm_judge": "judge",
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
 }
-"""Where checks that ask something have their functions, if not in the module of their own name."""
+"""Modules of checks that ask something, if not named like the check."""
 _FAMILIES = ("json_checks", "tools", "workspaces")
-"""Modules of plain checks that are imported when a check is in none of those imported before."""
+"""Modules of plain checks that are imported if a check is not found among those already imported."""
 
 
 def grades(*kinds: type[Check]) -> Callable[[F], F]:
-    """Make a function grade by these checks: `function(check, context)` gives a verdict, or is awaited for it."""
+    """Register a function for these checks: `function(check, context)` returns a verdict, or is awaited for it."""
 
     def register(function: F) -> F:
         table: dict[Any, Any] = _ASKING if iscoroutinefunction(function) else _PLAIN
@@ -43,7 +42,7 @@ def grades(*kinds: type[Check]) -> Callable[[F], F]:
 
 
 def joins(*kinds: type[Check]) -> Callable[[F], F]:
-    """Make a function grade by checks that hold others: it gets their verdicts, in order."""
+    """Register a function for checks that hold others: it gets their verdicts, in order."""
 
     def register(function: F) -> F:
         _GROUPS.update(dict.fromkeys(kinds, function))
@@ -53,7 +52,7 @@ def joins(*kinds: type[Check]) -> Callable[[F], F]:
 
 
 def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
-    """The function of a check that looks at the reply alone; None where it asks something or is a group."""
+    """The function of a check that looks only at the reply; None if the check asks something or is a group."""
     function = _PLAIN.get(kind)
     if function is None and kind not in _GROUPS and kind not in _ASKING:
         for family in _FAMILIES:
@@ -63,7 +62,7 @@ def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
 
 
 def is_plain(case: Case) -> bool:
-    """Has a case nothing but checks that look at its replies, and no follow-ups, tools or simulated user?"""
+    """Whether a case has only checks on its replies, and no follow-ups, tools or simulated user."""
     if case.user is not None or case.tools:
         return False
     for level in levels_of(case):
@@ -74,7 +73,7 @@ def is_plain(case: Case) -> bool:
 
 
 def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...] | None:
-    """The verdicts when all checks look at the reply alone; None when one asks something or is a group."""
+    """The verdicts if all checks look only at the reply; None if one asks something or is a group."""
     verdicts: list[Verdict] = []
     for check in checks:
         function = _plain(type(check))
@@ -85,12 +84,12 @@ def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, .
 
 
 def grade_words(checks: tuple[Check, ...], case: Case, text: str) -> tuple[Verdict, ...]:
-    """What checks that look at a text alone say of words that are no reply."""
+    """The verdicts of text checks on words that are not a reply."""
     return grade_plain(checks, Context(case, Reply(text), 1, cast(Port, None))) or ()
 
 
 async def grade(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...]:
-    """The verdicts on a level's checks. Those that ask something run at the same time, begun in document order."""
+    """The verdicts on a level's checks. Checks that ask something run at the same time, started in document order."""
     tasks: list[asyncio.Task[Verdict]] = []
     pending = [_begin(check, context, tasks) for check in checks]
     try:
@@ -120,7 +119,7 @@ def _begin(check: Check, context: Context, tasks: list[asyncio.Task[Verdict]]) -
 
 
 async def _ask(check: Check, context: Context) -> Verdict:
-    """A check that asks something gets a port of its own, so that its verdict can name the calls it came from."""
+    """Grade with a check that asks something; its own port lets the verdict name its calls."""
     if type(check) not in _ASKING:
         kind = kind_of(check)
         import_module(f"rejoinder.checks.{_MODULES.get(kind, kind)}")

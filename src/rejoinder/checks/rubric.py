@@ -1,8 +1,8 @@
 """`rubric`: a model judges the reply by each criterion of a list.
 
-A rubric of yes-or-no criteria passes when all of them are met; with several votes a criterion is met when at least half
-of them say so. With score ranges, or a threshold, the weighted mean decides, and a required criterion that is not met
-fails the check whatever the mean is.
+A rubric of yes-or-no criteria passes if all are met; with several votes a criterion is met if at least half of them say
+so. With score ranges, or a threshold, the weighted mean decides, and a required criterion that is not met fails the
+check whatever the mean is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from rejoinder.checks.base import Context, error_verdict, scored_verdict
 from rejoinder.checks.judge import ask_votes, combine, first_trouble, judging_of, unread
 from rejoinder.checks.judge_answers import Judgement, candidate_words, read_score, read_verdict, read_words
 from rejoinder.checks.registry import grades
-from rejoinder.formatting import format_judge_prompt
+from rejoinder.formatting.judge import format_judge_prompt
 from rejoinder.model import Criterion, Rubric, Verdict, reaches, weighted_mean
 
 HIGHEST = 10
-"""What a criterion with score ranges can reach."""
+"""The maximum of a criterion with score ranges."""
 
 
 class Mark(Struct, frozen=True):
-    """What a judge says of one criterion, from 0 to 1."""
+    """A judge's mark for one criterion, from 0 to 1."""
 
     score: float
     reasoning: str | None = None
@@ -69,7 +69,7 @@ async def grade_rubric(check: Rubric, context: Context) -> Verdict:
 
 
 def _reason(pairs: Sequence[tuple[Criterion, Verdict]]) -> str:
-    """How many criteria are met, and the texts of those that are not."""
+    """The number of met criteria, and the texts of the others."""
     unmet = [criterion for criterion, part in pairs if not part.passed]
     required = [criterion.text for criterion in unmet if criterion.required]
     others = [criterion.text for criterion in unmet if not criterion.required]
@@ -80,7 +80,7 @@ def _reason(pairs: Sequence[tuple[Criterion, Verdict]]) -> str:
 
 
 def _shown(check: Rubric) -> str | None:
-    """A list of plain sentences is shown as it was written."""
+    """The check's display value: a list of plain sentences is shown as written."""
     plain = all(each == Criterion(id=each.id, text=each.text) for each in check.criteria)
     return ", ".join(each.text for each in check.criteria) if plain else None
 
@@ -94,7 +94,7 @@ def _mean(check: Rubric, scores: Sequence[float]) -> float:
 
 
 def _judge_criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:
-    """What the votes together say of one criterion."""
+    """The verdict of all votes on one criterion."""
     score = math.fsum(mark.score for mark in marks) / len(marks)
     needed = (criterion.min_score if criterion.min_score is not None else 0.5) if criterion.ranges else 0.5
     met = reaches(score, needed)
@@ -107,8 +107,7 @@ def _judge_criterion(criterion: Criterion, marks: Sequence[Mark]) -> Verdict:
 
 
 def read_marks(text: str, criteria: Sequence[Criterion], words: Sequence[str] = ()) -> tuple[Marks, str | None] | None:
-    """A judge's marks for every criterion, and what it says of the whole; None where one is missing. Raises
-    Unreadable."""
+    """A judge's marks for every criterion, and its words on the whole; None if a mark is missing. Raises Unreadable."""
     return read_verdict(
         text,
         ("criteria", "checks"),
@@ -129,7 +128,7 @@ def _marks(data: dict[str, Any], criteria: Sequence[Criterion]) -> tuple[Marks, 
 
 
 def _mark_of(criterion: Criterion, rows: list[Any]) -> Mark | None:
-    """What the rows say of a criterion; None where none can be read, or where they contradict each other."""
+    """The mark of a criterion; None if no row of it can be read, or if rows contradict each other."""
     own = [row for row in rows if isinstance(row, dict) and str(row.get("id")) == criterion.id]
     marks = [_read_mark(criterion, row) for row in own]
     if not marks or marks[0] is None:

@@ -1,4 +1,4 @@
-"""Scripts of checks: run, and their verdicts read out of what they print."""
+"""Scripts of checks: running them, and reading verdicts from their output."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rejoinder.checks.user_verdicts import WANTED, read_opinion
 from rejoinder.model import Opinion
 from rejoinder.user_code.processes import Command, Ended, end_of, run_process, shell_words
 from rejoinder.user_code.programs import ProcessFault
+from rejoinder.words.numbers import beginning
 
 _LONGEST_QUOTE = 200
 _LONGEST_REASON = 600
@@ -28,8 +29,7 @@ def words_to_run(words: tuple[str, ...]) -> tuple[str, ...]:
 async def run_script(
     words: tuple[str, ...], folder: Path, stdin: bytes, timeout_s: float, environment: Mapping[str, str] = os.environ
 ) -> Ended:
-    """Run a script to its end. Raises CheckFault where it cannot be started, does not end in time or prints too
-    much."""
+    """Run a script to its end. Raises CheckFault if it cannot be started, does not end in time or prints too much."""
     command = Command(
         words=words_to_run(words), folder=folder, environment=environment, timeout_s=timeout_s, stdin=stdin
     )
@@ -40,7 +40,7 @@ async def run_script(
 
 
 def opinion_of(ended: Ended) -> Opinion:
-    """The verdict of a script: the JSON that it printed or, where it printed none, its exit code. Raises CheckFault."""
+    """The verdict of a script: the JSON that it printed, else its exit code. Raises CheckFault."""
     printed = ended.stdout.strip()
     if ended.exit_code < 0:
         raise _fault(f"the script {ended.how()}", ended.stderr)
@@ -50,8 +50,8 @@ def opinion_of(ended: Ended) -> Opinion:
 
 
 def _refusal(ended: Ended, printed: str) -> Opinion:
-    """A script that fails on purpose says why in plain words, if at all. One that complains on standard error has
-    crashed, and one that prints a verdict and fails nonetheless contradicts itself."""
+    """The verdict of a script that exits with an error. One that fails on purpose prints a plain reason, if any. Output
+    on standard error means a crash, and a printed verdict before an error exit is a contradiction."""
     if ended.stderr.strip():
         raise _fault(f"the script {ended.how()}", ended.stderr)
     if _found(printed) is not UNSET:
@@ -59,7 +59,7 @@ def _refusal(ended: Ended, printed: str) -> Opinion:
             f"the script ended with exit code {ended.exit_code} although it printed {_quoted(printed)}; "
             "a script that prints its verdict ends with 0"
         )
-    return Opinion(passed=False, reason=_beginning(printed, _LONGEST_REASON) or f"exit code {ended.exit_code}")
+    return Opinion(passed=False, reason=beginning(printed, _LONGEST_REASON) or f"exit code {ended.exit_code}")
 
 
 def _verdict(ended: Ended, printed: str) -> Opinion:
@@ -76,8 +76,8 @@ def _verdict(ended: Ended, printed: str) -> Opinion:
 
 
 def _found(printed: str) -> Any:
-    """The JSON that was printed: all of it or, as scripts may log before it, the object on the last line; UNSET where
-    there is none."""
+    """The printed JSON: the whole output or, since scripts may log before it, the object on the last line; UNSET if
+    missing."""
     value = _json(printed)
     if value is not UNSET:
         return value
@@ -93,7 +93,7 @@ def _json(text: str) -> Any:
 
 
 def _forgiven(value: Any) -> Any:
-    """Scripts count points: AgentV reads more than all as all, and less than none as none, and so do we."""
+    """The value with its score limited to 0 to 1, as in AgentV: scripts may count points."""
     if isinstance(value, dict):
         return {**value, "score": _clamped(value["score"])} if "score" in value else value
     return _clamped(value)
@@ -106,14 +106,10 @@ def _clamped(value: Any) -> Any:
 
 
 def _fault(what: str, stderr: str, before: str = ": ") -> CheckFault:
-    """What is wrong, with the last words of the script."""
+    """An error with the last words of the script."""
     end = end_of(stderr)
     return CheckFault(f"{what}{before}{end}" if end else what)
 
 
 def _quoted(text: str) -> str:
-    return repr(_beginning(text, _LONGEST_QUOTE))
-
-
-def _beginning(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
+    return repr(beginning(text, _LONGEST_QUOTE))

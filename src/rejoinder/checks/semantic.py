@@ -1,7 +1,7 @@
-"""`semantic`: does the reply mean the same as an expected text? Both are turned into vectors by an embedding model,
-and the score is the cosine of the angle between them.
+"""`semantic`: whether the reply means the same as an expected text. An embedding model turns both into vectors, and the
+score is the cosine of the angle between them.
 
-Such models see what a text is about, and hardly whether it says yes or no: docs/checks/semantic.md says more.
+Such models recognise the subject of a text, but hardly a negation: docs/reference/checks/semantic.md says more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def grade_semantic(check: Semantic, context: Context) -> Verdict:
 
 
 def cosine(first: bytes, second: bytes) -> float:
-    """From 0 to 1: what points the other way is as unlike as what has nothing in common."""
+    """The cosine, from 0 to 1: an opposite vector counts like an unrelated one."""
     product = math.fsum(map(operator.mul, _floats(first), _floats(second)))
     norm = _norm(first) * _norm(second)
     return min(1.0, max(0.0, product / norm)) if norm else 0.0

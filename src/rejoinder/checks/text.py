@@ -1,6 +1,6 @@
-"""Checks on the reply itself: its words, its length, how it ended, what it took and how near it comes to a text.
+"""Checks on the reply itself: its words, length, finish reason, cost and similarity to a text.
 
-What compares texts goes by letters and words, and knows nothing of their meaning.
+Similarity is measured by letters and words, not by meaning.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from rejoinder.checks.base import Context, error_verdict, scored_verdict, show_number, verdict
+from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.patterns import PatternTimeout, find_match, search, unfold
 from rejoinder.checks.registry import grades
 from rejoinder.model import Reply, Span, Verdict
 from rejoinder.model import checks as kinds
+from rejoinder.words.numbers import count, money_against
 
 
 @grades(kinds.Match, kinds.NotMatch)
@@ -88,12 +89,12 @@ def grade_equals(check: kinds.Equals, context: Context) -> Verdict:
 
 
 def _strip(text: str) -> tuple[int, str]:
-    """A text without spaces at both ends, and where it begins."""
+    """A text stripped at both ends, and its start."""
     return len(text) - len(text.lstrip()), text.strip()
 
 
 def _places(texts: Iterable[str], reply: str, *, any_case: bool) -> dict[str, Span]:
-    """Where each of the texts that the reply contains stands first."""
+    """The first place of each text that the reply contains."""
     folded = reply.casefold() if any_case else None
     places: dict[str, Span] = {}
     for text in texts:
@@ -104,7 +105,7 @@ def _places(texts: Iterable[str], reply: str, *, any_case: bool) -> dict[str, Sp
 
 
 def _find(text: str, reply: str, folded: str | None) -> Span | None:
-    """Where a text stands first in a reply; in any letter case where the reply is given case-folded as well."""
+    """The first place of a text in a reply; in any letter case if the case-folded reply is given."""
     if folded is None:
         start = reply.find(text)
         return (start, start + len(text)) if start >= 0 else None
@@ -124,7 +125,7 @@ _REFUSING = r"""\b(?:i(?:['\u2019]m|\ am)\ (?:sorry|afraid|unable|not\ able)
             | support|engage)
         | i\ (?:must|have\ to)\ (?:decline|refuse)
         | as\ an\ ai(?:\ language\ model)?,?\ i\ (?:can|am|do))"""
-"""Words that refuse, where they stand at the beginning of a reply. Compiled where it is used, which takes a while."""
+"""Refusals at the beginning of a reply. Compiled on first use, which takes a while."""
 BEGINNING = 200
 
 
@@ -142,7 +143,8 @@ def grade_finish_reason(check: kinds.FinishReason, context: Context) -> Verdict:
 
 
 def _find_refusal(reply: Reply) -> tuple[str | None, tuple[Span, ...]]:
-    """Why a reply counts as a refusal: the API says so, it is empty, or its first words do; and these words."""
+    """Why a reply counts as a refusal: the API says so, it is empty, or its first words do; and the place of these
+    words."""
     if reply.refusal or reply.finish_reason in ("refusal", "content_filter"):
         return "the API calls it a refusal", ()
     text = reply.text.lstrip()
@@ -157,17 +159,17 @@ def _find_refusal(reply: Reply) -> tuple[str | None, tuple[Span, ...]]:
 
 @grades(kinds.MinTokens, kinds.MaxTokens)
 def grade_tokens(check: kinds.MinTokens | kinds.MaxTokens, context: Context) -> Verdict:
-    """Output tokens of this turn without those spent on thinking."""
+    """Grade the output tokens of this turn, without those spent on thinking."""
     usage = context.reply.usage
-    count = usage.output_tokens - usage.reasoning_tokens
-    reason = f"approximate: {_say(count, 'token')}" if usage.approximate else _say(count, "token")
-    return verdict(check, check.limit, _keeps(check, count), reason)
+    number = usage.output_tokens - usage.reasoning_tokens
+    reason = f"{'approximate: ' if usage.approximate else ''}{count(number, 'token')}"
+    return verdict(check, check.limit, _keeps(check, number), reason)
 
 
 @grades(kinds.MinWords, kinds.MaxWords)
 def grade_words(check: kinds.MinWords | kinds.MaxWords, context: Context) -> Verdict:
-    count = len(context.reply.text.split())
-    return verdict(check, check.limit, _keeps(check, count), _say(count, "word"))
+    number = len(context.reply.text.split())
+    return verdict(check, check.limit, _keeps(check, number), count(number, "word"))
 
 
 @grades(kinds.Latency)
@@ -186,21 +188,18 @@ def grade_cost(check: kinds.MaxCost, context: Context) -> Verdict:
         reason = "the cost of the reply is unknown; `prices` in the configuration can say what its tokens cost"
         return error_verdict(check, check.limit, reason)
     enough = cost <= check.limit
-    reason = f"${cost:.6f} is {'not ' if enough else ''}more than ${show_number(check.limit)}"
+    told, limit = money_against(cost, check.limit)
+    reason = f"{told} is {'not ' if enough else ''}more than {limit}"
     return verdict(check, check.limit, enough, reason)
 
 
-def _keeps(check: kinds.MinTokens | kinds.MaxTokens | kinds.MinWords | kinds.MaxWords, count: int) -> bool:
-    return count >= check.limit if isinstance(check, kinds.MinTokens | kinds.MinWords) else count <= check.limit
-
-
-def _say(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def _keeps(check: kinds.MinTokens | kinds.MaxTokens | kinds.MinWords | kinds.MaxWords, number: int) -> bool:
+    return number >= check.limit if isinstance(check, kinds.MinTokens | kinds.MinWords) else number <= check.limit
 
 
 MOST_PAIRS = 20_000_000_000
-"""Characters of the reply times characters of what it is compared with: at most a second, in which nothing else runs.
-Two texts of 140,000 characters."""
+"""Maximum product of the lengths of the reply and the compared text: at most a second, in which nothing else runs. Two
+texts of 140,000 characters."""
 
 
 @grades(kinds.Levenshtein)
@@ -248,7 +247,7 @@ def _judge(check: kinds.Likeness, context: Context, compare: Callable[[str, str]
 
 
 def _too_long(reply: str, expected: tuple[str, ...]) -> str | None:
-    """Why texts cannot be compared; None where they can."""
+    """The reason why texts are too long to compare; None if they are not."""
     length = sum(map(len, expected))
     if len(reply) * length <= MOST_PAIRS:
         return None

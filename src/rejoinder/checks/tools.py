@@ -1,7 +1,7 @@
-"""`tool_calls`: which tools a reply calls, with what, how often and in which order, and what they answered.
+"""`tool_calls`: the tools that a reply calls, with their arguments, number, order and results.
 
-The score is the share of the expected calls that were found, and all of them are needed. With `exact` the calls that
-were not expected count as well. A reply with more or fewer calls than it may have scores nothing.
+The score is the share of the expected calls that were found, and all of them are needed. With `exact` unexpected calls
+count as well. A reply with too many or too few calls scores 0.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from rejoinder.checks.json_text import equal_as_json
 from rejoinder.checks.patterns import PatternTimeout, find_match
 from rejoinder.checks.registry import grades
 from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall, offered_name
+from rejoinder.words.numbers import count, plural, shortened
 
 LONGEST_ARGUMENTS = 60
-"""Of a call that is named in a reason."""
+"""Maximum characters of a call's arguments in a reason."""
 MOST_NAMED = 4
-"""Calls that are named in a reason."""
+"""Maximum calls that are named in a reason."""
 _NO_JSON = object()
 
 
@@ -42,25 +43,25 @@ def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     taken = set(found.values())
     spare = {number: call for number, call in enumerate(made) if number not in taken}
     lacking = [
-        _lack(call, count, row, spare)
-        for call, count, row in zip(check.calls, counts, rows, strict=True)
-        if count < call.times
+        _lack(call, made, row, spare)
+        for call, made, row in zip(check.calls, counts, rows, strict=True)
+        if made < call.times
     ]
     if check.mode == "exact" and spare:
-        lacking.append(f"{_list([*spare.values()])} {'was' if len(spare) == 1 else 'were'} called as well")
+        lacking.append(f"{_list([*spare.values()])} {plural(len(spare), 'was', 'were')} called as well")
     return scored_verdict(
         check,
         _shown_value(check),
         passed,
         "; ".join([*filter(None, [bound]), *lacking[:MOST_NAMED], _told(made)]),
         score=0.0 if bound else score,
-        hits=tuple(_wanted(one) for one, count in zip(check.calls, counts, strict=True) if count == one.times),
-        misses=tuple(_wanted(one) for one, count in zip(check.calls, counts, strict=True) if count < one.times),
+        hits=tuple(_wanted(one) for one, made in zip(check.calls, counts, strict=True) if made == one.times),
+        misses=tuple(_wanted(one) for one, made in zip(check.calls, counts, strict=True) if made < one.times),
     )
 
 
 def _shown_value(check: ToolCalls) -> str | None:
-    """A list of names is shown as it was written."""
+    """The check's display value: a list of names is shown as written."""
     plain = ToolCalls(calls=tuple(WantedCall(call.name) for call in check.calls))
     written = (check.calls, check.mode, check.least, check.most)
     if not check.calls or written != (plain.calls, plain.mode, plain.least, plain.most):
@@ -76,7 +77,7 @@ def _share(check: ToolCalls, found: int, wanted: int, made: int) -> float:
 
 def _out_of_bounds(check: ToolCalls, made: int) -> str | None:
     if check.least is not None and made < check.least:
-        return f"at least {check.least} {'call is' if check.least == 1 else 'calls are'} expected"
+        return f"at least {count(check.least, 'call is', 'calls are')} expected"
     if check.most is not None and made > check.most:
         return f"{made} calls are more than {check.most}" if check.most else "no call is allowed"
     return None
@@ -86,7 +87,7 @@ def _out_of_bounds(check: ToolCalls, made: int) -> str | None:
 
 
 def _rows(wanted: Sequence[WantedCall], made: Sequence[ToolCall]) -> list[list[bool]]:
-    """For each expected call, which of those that were made it accepts."""
+    """For each expected call, whether it accepts each of the actual calls."""
     looks = any(call.arguments or call.like for call in wanted)
     given = [_decode(call.arguments) if looks else None for call in made]
     return [_accepted(call, made, given) for call in wanted]
@@ -106,12 +107,12 @@ def _accepted(wanted: WantedCall, made: Sequence[ToolCall], given: Sequence[Any]
 
 
 def _is_called(call: ToolCall, name: str) -> bool:
-    """By the tool's own name, or with its server's before it, as a model is offered it."""
+    """Whether a call has this name: the tool's own, or with its server's name before it, as the model sees it."""
     return name == call.name or (bool(call.server) and name == offered_name(call.server, call.name))
 
 
 def _decode(arguments: str) -> Any:
-    """What a call was given. Some models write nothing at all where a tool takes nothing."""
+    """The arguments of a call. Some models write nothing if a tool has no parameters."""
     try:
         return msgspec.json.decode(arguments) if arguments.strip() else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -119,14 +120,15 @@ def _decode(arguments: str) -> Any:
 
 
 def _holds(given: Any, needed: Any) -> bool:
-    """Mappings may have more keys than are needed; everything else has to be equal."""
+    """Whether a value contains the expected one. Mappings may have more keys; everything else has to be equal."""
     if isinstance(given, dict) and isinstance(needed, dict):
         return all(key in given and _holds(given[key], value) for key, value in needed.items())
     return equal_as_json(given, needed)
 
 
 def _resembles(given: Any, like: Any) -> bool:
-    """Texts are patterns, and a number may have a tolerance; mappings may have more keys; the rest has to be equal."""
+    """Whether a value resembles the expected one. Texts are patterns, a number may have a tolerance, mappings may have
+    more keys; the rest has to be equal."""
     if isinstance(like, str):
         return isinstance(given, str) and find_match(like, given) is not None
     if not isinstance(like, dict):
@@ -141,7 +143,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _align(fits: Sequence[Sequence[bool]], made: int) -> dict[int, int]:
-    """As many of the expected calls as can be found in their order, each with the call that it is."""
+    """The most expected calls that can be matched in their order, each with its actual call."""
     best = [[0] * (made + 1) for _ in range(len(fits) + 1)]
     for one in reversed(range(len(fits))):
         row, after = best[one], best[one + 1]
@@ -161,8 +163,8 @@ def _align(fits: Sequence[Sequence[bool]], made: int) -> dict[int, int]:
 
 
 def _assign(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
-    """As many of the expected calls as can be found in any order. An expected call that accepts several makes room
-    for one that accepts fewer (Kuhn's algorithm)."""
+    """The most expected calls that can be matched in any order. An expected call that accepts several makes room for
+    one that accepts fewer (Kuhn's algorithm)."""
     found: dict[int, int] = {}
     holders: dict[int, int] = {}
     for start in range(len(fits)):
@@ -180,8 +182,8 @@ def _assign(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
 def _free_call(
     start: int, fits: Sequence[Sequence[bool]], holders: dict[int, int], reached: dict[int, int]
 ) -> int | None:
-    """A call that no expected one has yet, for `start` or for one that makes room for it. `reached` says by which
-    expected call each was found."""
+    """A free call for `start`, or for an expected call that makes room for it. `reached` maps each call to the expected
+    call that found it."""
     waiting = [start]
     while waiting:
         one = waiting.pop(0)
@@ -197,11 +199,11 @@ def _free_call(
 # What is said of it.
 
 
-def _lack(wanted: WantedCall, count: int, row: Sequence[bool], spare: Mapping[int, ToolCall]) -> str:
-    """Why an expected call was not found; `spare` are the calls that no expected one has taken."""
+def _lack(wanted: WantedCall, made: int, row: Sequence[bool], spare: Mapping[int, ToolCall]) -> str:
+    """Why an expected call was not found; `spare`: actual calls that no expected call has taken."""
     name = _wanted(wanted)
-    if count:
-        return f"{name} was called {count} of {wanted.times} times"
+    if made:
+        return f"{name} was called {made} of {wanted.times} times"
     if any(row[number] for number in spare):
         return f"{name} was not called in its place"
     if any(row):
@@ -222,15 +224,14 @@ def _wanted_end(wanted: WantedCall) -> str:
 
 
 def _how_ended(call: ToolCall) -> str:
-    """`which failed: 'no such city'`."""
+    """The result of a call in words, such as `which failed: 'no such city'`."""
     how = {"completed": "which answered", "failed": "which failed", "denied": "which was denied"}
-    said = " ".join((call.result or "").split())
-    shown = said if len(said) <= LONGEST_ARGUMENTS else f"{said[:LONGEST_ARGUMENTS]}..."
+    shown = shortened(call.result or "", LONGEST_ARGUMENTS)
     return f"{how.get(call.status or '', 'which was not answered')}{f': {shown!r}' if shown else ''}"
 
 
 def _told(made: Sequence[ToolCall]) -> str:
-    """Names will do: the arguments that matter are told where something is lacking."""
+    """The called tools. Names are enough: arguments that matter are shown if something is missing."""
     return f"the reply calls {_list([ToolCall(call.name) for call in made])}" if made else "the reply calls no tool"
 
 

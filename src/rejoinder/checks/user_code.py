@@ -1,5 +1,6 @@
-"""Checks that are the user's own: `code` (a script), `python` (a function), `check` (one that the project or a package
-brings) and `webhook` (an address). Each is given the same evidence, and its verdict is recorded like a judge's."""
+"""The user's own checks: `code` (a script), `python` (a function), `check` (from the project or a package) and
+`webhook` (an address). Each gets the same evidence, and its verdict is recorded like a judge's.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +32,10 @@ from rejoinder.model import (
     Webhook,
     Workspace,
 )
-from rejoinder.project import environment_of
-from rejoinder.user_code import (
-    FunctionFault,
-    call_function,
-    folder_for,
-    in_words,
-    is_source,
-    load_function,
-    recordable,
-    script_words,
-    source_of,
-)
+from rejoinder.project.dotenv import environment_of
+from rejoinder.user_code.functions import FunctionFault, call_function, in_words, load_function, recordable, source_of
+from rejoinder.user_code.lookup import folder_for, is_source, script_words
+from rejoinder.words.numbers import beginning, in_seconds
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -93,17 +86,17 @@ async def grade_webhook(check: Webhook, context: Context) -> Verdict:
 
 
 class _Function(Struct, frozen=True):
-    """A function of the user's, which is not loaded before it is called: what is recorded is shown without it."""
+    """The user's function, which is loaded only when called: recorded verdicts are shown without it."""
 
     name: str
     source: bytes
     load: Callable[[], Callable[..., Any]]
-    """Raises FunctionFault."""
+    """Load it. Raises FunctionFault."""
     arguments: dict[str, Any]
 
 
 async def _called(check: Check, context: Context, function: _Function, timeout_s: float) -> Verdict:
-    """The verdict of a function of the user's."""
+    """The verdict of the user's function."""
     evidence = context.port.evidence()
 
     async def perform(_: Workspace | None) -> str:
@@ -124,7 +117,7 @@ async def _opinion_of(function: _Function, folders: tuple[str, ...], evidence: E
             # In its thread: importing may take long.
             answer = await call_function(name, folders, lambda: function.load()(own, **arguments))
     except TimeoutError:
-        raise CheckFault(f"`{name}` did not return within {timeout_s:g} s") from None
+        raise CheckFault(f"`{name}` did not return within {in_seconds(timeout_s)}") from None
     except FunctionFault as fault:
         if isinstance(fault.error, AssertionError):  # as tests say it
             message = in_words(fault.error).partition(": ")[2]
@@ -153,14 +146,14 @@ async def _read(
 
 
 def _lasting(evidence: Evidence) -> bytes:
-    """The evidence without what differs between machines and times: a verdict does not depend on it."""
+    """The evidence without values that differ between machines and times: a verdict does not depend on these."""
     segments = tuple(structs.replace(segment, resolved_path="") for segment in evidence.input_segments)
     fixed = {"guideline_paths": (), "input_files": (), "input_segments": segments, "latency_s": 0.0, "cost": None}
     return msgspec.json.encode(structs.replace(evidence, **fixed))
 
 
 def _recorded(opinion: Opinion) -> str:
-    """An opinion as the journal keeps it."""
+    """An opinion in the form of the journal."""
     try:
         text = msgspec.json.encode(opinion).decode()
         _restored(text)  # a function may put anything into an opinion
@@ -177,12 +170,11 @@ def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        shown = text if len(text) <= 200 else f"{text[:200]}..."
-        raise CheckFault(f"it answered {shown!r}, which is not JSON") from None
+        raise CheckFault(f"it answered {beginning(text, 200)!r}, which is not JSON") from None
 
 
 def _script_file(word: str, folder: Path) -> str:
-    """A program or its source as it is now: when it changes, its earlier verdicts no longer hold."""
+    """The current content of a program or its source: when it changes, its earlier verdicts are no longer valid."""
     path = folder / word
     if not is_source(path):
         return ""

@@ -1,4 +1,4 @@
-"""Verdicts of the user's own: what a script prints, a function returns or a webhook answers, read in one place."""
+"""The user's own verdicts: a script's output, a function's result or a webhook's answer, read in one place."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import msgspec
 
 from rejoinder.checks.base import CheckFault, pass_mark, scored_verdict
 from rejoinder.model import Check, Opinion, Verdict, reaches
+from rejoinder.words.numbers import beginning
 
 WANTED = "true or false, a score from 0 to 1, the reason why it fails, or an object with `score` or `passed`"
 LONGEST_QUOTE = 200
 
 
 def read_opinion(value: Any) -> Opinion:
-    """A verdict of the user's code. Raises CheckFault for anything that is no verdict: a typo must not pass."""
+    """A verdict of the user's code. Raises CheckFault for anything that is not a verdict: a typo must not pass."""
     if isinstance(value, Opinion):
         return _checked(value)
     if isinstance(value, bool):
@@ -69,11 +70,12 @@ def _shown(value: Any) -> str:
         text = repr(value)
     except Exception:  # nothing that a function returns may be trusted
         text = f"an object of the type {type(value).__name__}"
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
+    return beginning(text, LONGEST_QUOTE)
 
 
 def opinion_verdict(check: Check, value: str | None, opinion: Opinion) -> Verdict:
-    """Where both are given, `passed` decides, and a threshold that the check has must be reached as well."""
+    """The verdict of an opinion. If it has both, `passed` decides, and a threshold of the check must be reached as
+    well."""
     score = opinion.score if opinion.score is not None else float(bool(opinion.passed))
     if opinion.passed is None:
         passed = reaches(score, pass_mark(check))

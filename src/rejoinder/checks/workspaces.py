@@ -1,7 +1,7 @@
-"""Checks on what an agent has left behind: files of its workspace, what it changed there, and commands that run in it.
+"""Checks on an agent's workspace: its files, its changes, and commands that run in it.
 
-Looking into the workspace is `Work`: done once, while the workspace is there, and recorded. What is recorded is what
-was found, so that `grade` can want something else of it.
+Reading the workspace is `Work`: done once, while the workspace exists, and recorded. What was found is recorded, not
+whether it passed, so that `grade` can apply other conditions to it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from msgspec import Struct
 from rejoinder.checks.base import CheckFault, Context, Work, error_verdict, scored_verdict, verdict
 from rejoinder.checks.patterns import PatternTimeout, search
 from rejoinder.checks.registry import grades
-from rejoinder.formatting import matches_path
+from rejoinder.formatting.globs import matches_path
 from rejoinder.model import Failure, Verdict, Workspace, count_lines, is_cut
 from rejoinder.model import checks as kinds
 
 T = TypeVar("T")
 MOST_FILES = 100_000
-"""Files of a workspace that are looked through."""
+"""Maximum files of a workspace that are searched."""
 LONGEST_FILE = 1 << 20
 COMMAND_S = 300.0
 LONGEST_OUTPUT = 64 << 10
 _LONGEST_REASON = 2_000
 _LAST_LINES = 30
 _PATTERN = re.compile(r"[*?\[{]")
-_NONE = "the target has no workspace; this check is for agents, while their conversation goes on"
+_NONE = "the target has no workspace; this check needs an agent whose conversation is running"
 
 
 class _Ended(Struct, frozen=True):
-    """How a command ended, and the end of what it printed."""
+    """A command's exit code, and the end of its output."""
 
     exit_code: int
     output: str
@@ -101,9 +101,9 @@ def grade_workspace_diff(check: kinds.WorkspaceDiff, context: Context) -> Verdic
     if is_cut(diff) and (check.max_lines is not None or check.not_contains is not None):
         faults.append("too much was changed to be shown whole")
     if check.max_lines is not None and (lines > check.max_lines or (diff and not check.max_lines)):
-        faults.append(f"{lines} lines were changed, and the most is {check.max_lines}")
+        faults.append(f"{lines} lines were changed; the maximum is {check.max_lines}")
     if check.min_lines is not None and lines < check.min_lines:
-        faults.append(f"{lines} lines were changed, and the least is {check.min_lines}")
+        faults.append(f"{lines} lines were changed; the minimum is {check.min_lines}")
     return verdict(check, check.contains, not faults, "; ".join(faults) or f"{lines} lines were changed")
 
 
@@ -131,7 +131,7 @@ async def grade_command(check: kinds.CommandCheck, context: Context) -> Verdict:
 async def _run(words: tuple[str, ...], folder: Path, timeout_s: float, folders: tuple[str, ...]) -> _Ended:
     """Raises CheckFault."""
     from rejoinder.checks.scripts import words_to_run
-    from rejoinder.project import environment_of
+    from rejoinder.project.dotenv import environment_of
     from rejoinder.user_code.processes import Command, run_process
     from rejoinder.user_code.programs import ProcessFault
     from rejoinder.user_code.variables import given_to_command
@@ -154,7 +154,7 @@ async def _run(words: tuple[str, ...], folder: Path, timeout_s: float, folders: 
 
 
 async def _look(context: Context, what: str, path: str, look: Callable[[Workspace], T]) -> T | Failure:
-    """What is found in the workspace, or why nothing can be."""
+    """The result of a search in the workspace, or the reason why it failed."""
 
     async def found(space: Workspace) -> T:
         try:
@@ -168,7 +168,7 @@ async def _look(context: Context, what: str, path: str, look: Callable[[Workspac
 async def _carry_out(
     context: Context, label: str, content: Any, work: Callable[[Workspace], Awaitable[T]], kind: Any
 ) -> T | Failure:
-    """What comes of work in the workspace, once it is recorded. `kind`: what it is read as."""
+    """The result of recorded work in the workspace. `kind`: the type to read it as."""
 
     async def perform(workspace: Workspace | None) -> str:
         if workspace is None:
@@ -180,7 +180,7 @@ async def _carry_out(
 
 
 def _found(space: Workspace, path: str) -> list[str]:
-    """The first files that a path or a pattern stands for."""
+    """The first files that match a path or a pattern."""
     if not _PATTERN.search(path):
         place = _inside(space.workspace, path)
         return [path] if place is not None and place.exists() else []
@@ -197,7 +197,7 @@ def _read(space: Workspace, path: str) -> str | None:
 
 
 def _inside(workspace: Path, path: str) -> Path | None:
-    """A place in the workspace; None where the path, or a link on its way, leads out of it."""
+    """A place in the workspace; None if the path, or a link on it, leads outside."""
     try:
         place = (workspace / path).resolve()
         return place if place.is_relative_to(workspace.resolve()) else None
