@@ -19,7 +19,7 @@ import pytest
 
 from rejoinder.errors import UsageError
 from rejoinder.model import AttachedFile, Brief, ChatMessage, Reply, Request, Target
-from rejoinder.providers import ProviderError
+from rejoinder.providers.base import ProviderError
 from rejoinder.providers.cli import LONGEST_ARGUMENT, MOST_OUTPUT, CliProvider
 from rejoinder.providers.shared import Exchange
 from rejoinder.testing import FakeServer, judge
@@ -173,12 +173,12 @@ def test_a_prompt_by_file_is_removed_afterwards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{"command": ["echo", "-p={PROMPT}"]}, {"command_template": "echo {PROMPT}"}])
 def test_a_prompt_too_long_for_an_argument_says_what_to_do(tmp_path: Path, settings: Raw) -> None:
     error = Bot(tmp_path, **settings).fails(request("x" * (LONGEST_ARGUMENT + 1)))
-    assert "the prompt is too long" in error.message and "128 KiB" in error.message
+    assert "the prompt has" in error.message and "128 KiB" in error.message
     assert "standard input" in error.message and "{PROMPT_FILE}" in error.message
     assert not error.ends_target and not error.retryable
     assert len(Bot(tmp_path, **settings).says(request("x" * (LONGEST_ARGUMENT - 5)))) > LONGEST_ARGUMENT - 10
     error = Bot(tmp_path, command_template="echo {GUIDELINES}").fails(request("x", guidelines="y" * 200_000))
-    assert "the guidelines are too long" in error.message and "{FILES}" in error.message
+    assert "the guidelines have" in error.message and "{FILES}" in error.message
 
 
 def test_what_no_argument_can_hold_fails_the_call_alone(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ def test_how_a_command_can_fail(tmp_path: Path) -> None:
         "echo from stdout; exit 4": "the command ended with exit code 4: from stdout",
         "exit 5": "the command ended with exit code 5",
         "kill -SEGV $$": "the command was killed by SIGSEGV",
-        "true {OUTPUT_FILE}": "the command ended well and did not write `{OUTPUT_FILE}`",
-        "echo why >&2; : > {OUTPUT_FILE}": "the command ended well and left `{OUTPUT_FILE}` empty; it said: why",
-        "mkdir {OUTPUT_FILE}": "the command ended well and did not write `{OUTPUT_FILE}`",
+        "true {OUTPUT_FILE}": "the command succeeded but did not write `{OUTPUT_FILE}`",
+        "echo why >&2; : > {OUTPUT_FILE}": "the command succeeded but left `{OUTPUT_FILE}` empty; it said: why",
+        "mkdir {OUTPUT_FILE}": "the command succeeded but did not write `{OUTPUT_FILE}`",
         f"yes | head -c {MOST_OUTPUT + 1} > {{OUTPUT_FILE}}": "the command writes more than 10 MiB in `{OUTPUT_FILE}`",
         "yes": "the command prints more than 10 MiB",
     }

@@ -170,7 +170,7 @@ def test_a_server_that_wants_one_and_gets_none(
     with blocking_server(demanding(authority, version)) as place:
         message = refused(project, place)
     assert message.startswith(f"no secure connection to {place}: it ")
-    assert "wants a client certificate" in message
+    assert "requires a client certificate" in message
     assert message.endswith("name one as `client_cert` of the target")
 
 
@@ -191,7 +191,7 @@ def test_a_server_that_hangs_up_without_a_word(
     with FakeServer(tls=demanding(authority, version)) as server:
         error = run(project, suite_of(server, max_retries=1, retry_initial_delay_ms=1), code=3)["error"]
         assert server.requests == []
-    hint = "; if it wants a client certificate, name one as `client_cert` of the target (tried 2 times)"
+    hint = "; if it requires a client certificate, name one as `client_cert` of the target (tried 2 times)"
     assert error["message"].endswith(hint)
 
 

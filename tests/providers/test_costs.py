@@ -14,7 +14,8 @@ import pytest
 import rejoinder
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Price, Target, Usage
-from rejoinder.providers.price_list import PriceList, foreseen_price
+from rejoinder.prices.price_list import PriceList
+from rejoinder.providers.target_prices import foreseen_price
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
 from tests.kit import Project, Raw, codes, is_time, journal_of, run_folders, scripted, spec
 
@@ -172,18 +173,21 @@ def test_totals_are_the_sums_of_the_journal(seed: int, project: Project, serve: 
     summary, results = document["summary"], document["results"]
     records = journal_of(latest(project))
     judging = {record["key"]: record["key"].startswith("judge-") for record in records if record["type"] == "asked"}
-    replies = [(judging[record["key"]], record["reply"]) for record in records if "reply" in record]
+    prices = {record["key"]: record["price"] for record in records if record["type"] == "priced"}
+    replies = [
+        (judging[record["key"]], {**record["reply"], "price": prices[record["key"]]})
+        for record in records
+        if "reply" in record
+    ]
     assert len(replies) > 50
     by_judges = [reply for judged, reply in replies if judged]
     others = [reply for judged, reply in replies if not judged]
     for total, cost, told in (("usage", "cost", others), ("judge_usage", "judge_cost", by_judges)):
-        assert summary[cost] == about(fsum(reply["cost"] for reply in told))
+        assert summary[cost] == about(fsum(sum(reply["price"].values()) for reply in told))
         for kind in ("input_tokens", "output_tokens"):
             assert summary[total][kind] == sum(reply["usage"].get(kind, 0) for reply in told)
     for kind in ("input", "output"):
         assert summary["cost_breakdown"][kind] == about(fsum(reply["price"][kind] for reply in others))
-    for reply in others + by_judges:
-        assert reply["cost"] == about(fsum(reply["price"].values()))
     for result in results:
         turns = [turn for turn in result["turns"] if turn["response"] is not None]
         assert result["cost"] == (about(fsum(turn["cost"] for turn in turns)) if turns else None)
@@ -228,11 +232,11 @@ def test_costs_from_python(project: Project, serve: Any) -> None:
 def test_the_cost_in_words(project: Project, serve: Any) -> None:
     serve()
     line = shown(project, suite_on("openai/gpt-5-mini"))
-    assert line == "cost      $0.000450 ($0.000250 input, $0.000200 output)"
+    assert line == "cost      $0.00045 ($0.00025 input, $0.00020 output)"
     judged = suite_on("openai/gpt-5-mini", case("one", JUDGE), judge_target="anthropic/claude-haiku-4-5")
     serve(JUDGED)
     line = shown(project, judged)
-    assert line == "cost      $0.001950 ($0.000250 input, $0.000200 output, $0.001500 by judges)"
+    assert line == "cost      $0.00195 ($0.00025 input, $0.00020 output, $0.00150 by judges)"
 
 
 # No price
@@ -282,7 +286,7 @@ def test_priced_and_unpriced_side_by_side(project: Project, serve: Any) -> None:
     assert [one["cost"] for one in summary["by_target"].values()] == [about(each), None]
     line = shown(project, suite_on("openai/gpt-5-mini"), "-m", names)
     assert line.startswith(
-        "cost      $0.000450 ($0.000250 input, $0.000200 output) and no price for openai/nobody-s-model"
+        "cost      $0.00045 ($0.00025 input, $0.00020 output) and no price for openai/nobody-s-model"
     )
 
 
@@ -292,7 +296,7 @@ def test_a_judge_without_a_price_is_told(project: Project, serve: Any) -> None:
     summary = run(project, judged)["summary"]
     assert (summary["cost"], summary["judge_cost"]) == (about(0.00045), None)
     line = shown(project, judged)
-    assert line.startswith("cost      $0.000450 ")
+    assert line.startswith("cost      $0.00045 ")
     assert line.endswith("and no price for what judges used")
 
 
@@ -423,18 +427,30 @@ def test_an_endless_price_is_no_price(number: str, project: Project, serve: Any)
 
 
 @spec("B8")
-@pytest.mark.parametrize(("limit", "status"), [(1, "passed"), (0.00045, "passed"), (0.00044, "failed"), (0, "failed")])
-def test_a_reply_may_cost_so_much_and_no_more(limit: float, status: str, project: Project, serve: Any) -> None:
+@pytest.mark.parametrize(
+    ("limit", "shown", "status"),
+    [
+        (1, "$1.00", "passed"),
+        (0.00045, "$0.00045", "passed"),
+        (0.00044, "$0.00044", "failed"),
+        (0.000449, "$0.000449", "failed"),
+        (0, "$0", "failed"),
+    ],
+)
+def test_a_reply_may_cost_so_much_and_no_more(
+    limit: float, shown: str, status: str, project: Project, serve: Any
+) -> None:
     serve()
     document = run(project, suite_on("openai/gpt-5-mini", case("one", {"cost": limit})), code=None)
     [result] = document["results"]
     [check] = result["turns"][0]["checks"]
     assert result["status"] == status
+    cost = "$0.000450" if limit == 0.000449 else "$0.00045"
     assert check == {
         "check": f"cost {limit:g}",
         "passed": status == "passed",
         "score": float(status == "passed"),
-        "reason": f"$0.000450 is {'not ' if status == 'passed' else ''}more than ${limit}",
+        "reason": f"{cost} is {'not ' if status == 'passed' else ''}more than {shown}",
         "kind": "cost",
         "value": limit,
     }
@@ -469,7 +485,7 @@ def test_the_limit_is_shown_as_a_number(project: Project, serve: Any) -> None:
     serve()
     project.write("evals.yaml", suite_on("openai/gpt-5-mini", case("one", {"cost": 0.0004})))
     text = project.run("run", "evals.yaml", code=1)
-    assert "check: cost 0.0004: $0.000450 is more than $0.0004" in text
+    assert "check: cost 0.0004: $0.00045 is more than $0.0004" in text
 
 
 @spec("P19", "P20")

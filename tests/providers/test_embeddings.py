@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from msgspec import ValidationError
 
 from rejoinder.model import Reply, Request, Target
-from rejoinder.providers import PROVIDERS, ProviderError, open_provider
+from rejoinder.model.providers import PROVIDERS
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.registry import open_provider
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.testing import FakeServer, Fault, Received, embed

@@ -24,7 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from rejoinder.providers import ProviderError, http1, http_client
+from rejoinder.providers import http1, http_client
+from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
 from rejoinder.providers.http_client import Transport
 from rejoinder.testing import FakeServer, Fault

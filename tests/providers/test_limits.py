@@ -1049,5 +1049,6 @@ def check_aftermath(storm: Storm, aftermath: Aftermath) -> None:
     assert limits["waited_s"] > 0
     assert 20 < limits["rate"] < 80
     assert aftermath.summary["limits"] == aftermath.run["limits"]
-    told = f"openai: {limits['refused']:,} of {limits['requests']:,} requests refused"
+    [target] = limits["targets"]
+    told = f"{target} (openai): {limits['refused']:,} of {limits['requests']:,} requests refused"
     assert told in aftermath.shown

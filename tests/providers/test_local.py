@@ -196,8 +196,8 @@ def test_missing_weights_are_named_with_the_command_that_gets_them(project: Proj
     ("model", "says"),
     [
         ("nothing.gguf", "names nothing.gguf, which is not in"),
-        ("words.gguf", "which is no GGUF file"),
-        ("llama-70b", "Known are `smollm2`, and any GGUF file by its path"),
+        ("words.gguf", "which is not a GGUF file"),
+        ("llama-70b", "Known names are `smollm2`, and any GGUF file by its path"),
     ],
 )
 def test_a_model_that_is_none_is_refused(project: Project, model: str, says: str) -> None:
@@ -225,6 +225,30 @@ def test_too_little_memory_is_told(project: Project) -> None:
     assert "there is too little memory for it" in ended.out + ended.err
 
 
+def test_it_judges_by_a_text_if_a_schema_holds_it_to_the_form_of_a_verdict(project: Project) -> None:
+    """As docs/guides/local.md advises. Whether it judges well is another question."""
+    schema = {
+        "type": "object",
+        "required": ["reasoning", "score"],
+        "properties": {"reasoning": {"type": "string"}, "score": {"type": "number"}},
+    }
+    judge = {"name": "tiny", "provider": "local", "model": "smollm2", "json_schema": schema}
+    bot = {"name": "bot", "provider": "mock", "response": "The capital of France is Paris."}
+    evals = [
+        case("names-paris", {"llm_judge": "Names Paris."}, prompt="What is the capital of France?"),
+        case("in-german", {"llm_judge": "Is written in German."}, prompt="What is the capital of France?"),
+    ]
+    suite = {"targets": [judge, bot], "target": "bot", "judge_target": "tiny", "evals": evals}
+    document = run(project, suite, "--repeat", "2", code=None)
+    for result in document["results"]:
+        [check] = result["turns"][0]["checks"]
+        assert (result["error"], check.get("error")) == (None, None), check
+        assert 0 <= check["score"] <= 1 and result["reasoning"]
+    judges = document["summary"]["judges"]
+    assert [(one["model"], one["judged"], one["errors"]) for one in judges] == [("local/smollm2", 2, 0)] * 2
+    assert document["summary"]["judge_usage"]["output_tokens"] > 0
+
+
 def test_a_prompt_that_is_too_long_is_an_error_of_its_own(project: Project) -> None:
     suite = asked(context=256)
     suite["evals"] = [case("long", {"match": "*"}, prompt="word " * 1000), *suite["evals"]]
@@ -242,7 +266,7 @@ def test_tools_are_refused(project: Project) -> None:
         {"role": "tool", "content": "a cat", "tool_call_id": "1"},
     ]
     [result] = run(project, suite, code=3)["results"]
-    assert "knows no tools" in result["error"]["message"]
+    assert "does not support tools" in result["error"]["message"]
 
 
 # Getting weights

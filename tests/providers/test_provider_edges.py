@@ -15,7 +15,7 @@ import pytest
 
 import rejoinder
 from rejoinder.errors import UsageError
-from rejoinder.providers.price_list import PriceList
+from rejoinder.prices.price_list import PriceList
 from rejoinder.testing import Answer, FakeServer, Fault, Received, with_judge
 from tests import kit
 from tests.kit import PATIENCE_S, Process, Project, Raw, journal_of, run_folders, scripted, spec, statuses
@@ -666,7 +666,7 @@ def test_what_to_do_next_after_errors(project: Project) -> None:
     text = run_text(project, suite, code=3)
     [folder] = (project.folder / ".rejoinder" / "runs").glob("*-*")
     assert text.splitlines()[-2:] == [
-        f"go on with: rejoinder resume {folder.name} --retry-errors",
+        f"next: rejoinder resume {folder.name} --retry-errors",
         "ERROR 1 error, 1 passed of 2, 50% (9 to 91); 100% of the 1 without an error",
     ]
     passed = run_text(project, suite_of(scripted("demo", "yes")))
@@ -705,7 +705,7 @@ def test_a_function_without_a_cost_is_named_where_it_makes_a_sum_incomplete(
         text = run_text(project, suite, "--target", "mine", "--target", "model", "--verbose")
     assert line_of(run_text(project, suite_of(mine)), "cost") == "", "alone it may well be free"
     line = line_of(text, "cost")
-    assert "$0.000450" in line
+    assert "$0.00045" in line
     assert "no price for mine (1 call)" in line
 
 
@@ -747,8 +747,8 @@ def test_what_a_conversation_used_is_shown_for_models_and_not_for_scripts(projec
     with FakeServer(USAGE) as server:
         text = run_text(project, suite_of(openai(server), followed), "--verbose")
     assert text.count("  Used: ") == 1
-    assert "  Turn 1 used 1,100 tokens (1,000 in, 100 out), $0.000450 ($0.000250 input, $0.000200 output)" in text
-    assert "  Used: 2,200 tokens (2,000 in, 200 out), $0.000900 ($0.000500 input, $0.000400 output)" in text
+    assert "  Turn 1 used 1,100 tokens (1,000 in, 100 out), $0.00045 ($0.00025 input, $0.00020 output)" in text
+    assert "  Used: 2,200 tokens (2,000 in, 200 out), $0.0009 ($0.0005 input, $0.0004 output)" in text
     counted = {"text": "yes", "input_tokens": 5, "output_tokens": 5}
     text = run_text(project, suite_of(scripted("demo", counted)), "--verbose")
     assert "Eval 1: " in text

@@ -362,7 +362,7 @@ def test_objects_that_cannot_be_asked(project: Project) -> None:
         """,
     )
     refused = run_refusal(project, suite(case(), call="bot:Nothing"))
-    assert "the class `Nothing` has no `ask`" in refused
+    assert "the class `Nothing` has no method `ask`" in refused
     document = run(project, suite(case(), call="bot:made"), code=3)
     assert "`bot:made` made Nothing, which has no `ask`" in document["results"][0]["error"]["message"]
     document = run(project, suite(case(), call="bot:Needs"), code=3)

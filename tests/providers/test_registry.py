@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from rejoinder.model.providers import PROVIDER_NAMES, PROVIDERS, ProviderInfo, Traits, list_providers, row_of
-from rejoinder.providers import info_of
-from rejoinder.suite import is_known_provider
+from rejoinder.providers.registry import info_of
+from rejoinder.suite.targets import is_known_provider
 from tests.documentation import ROOT
 
 SUITE = """\
@@ -105,7 +105,9 @@ def run(tmp_path: Path, site: Path, provider: str, *words: str) -> subprocess.Co
 
 @pytest.mark.slow
 def test_a_plugin_says_what_it_is(tmp_path: Path, site: Path) -> None:
-    source = "import msgspec, rejoinder.providers as p; print(msgspec.json.encode(p.info_of('meaning')).decode())"
+    source = (
+        "import msgspec, rejoinder.providers.registry as p; print(msgspec.json.encode(p.info_of('meaning')).decode())"
+    )
     document = json.loads(run(tmp_path, site, "meaning", "-c", source).stdout)
     told = {name: document[name] for name in Traits.__struct_fields__}
     assert told == {**msgspec.structs.asdict(Traits()), "embeds": True, "local": True, "counted": False}
@@ -149,7 +151,7 @@ def test_a_wire_format_is_imported_when_a_target_speaks_it() -> None:
     script = """
 import sys
 from rejoinder.model import Target
-from rejoinder.providers import open_provider
+from rejoinder.providers.registry import open_provider
 from rejoinder.providers.shared import Exchange
 open_provider(Target(name="x", provider="openai", settings={"model": "m"}), (), {"OPENAI_API_KEY": "none"}, Exchange())
 print(*(name for name in ("openai_chat", "anthropic", "gemini") if f"rejoinder.providers.{name}" in sys.modules))

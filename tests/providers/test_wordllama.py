@@ -16,7 +16,10 @@ import pytest
 from rejoinder.checks.semantic import cosine
 from rejoinder.errors import UsageError
 from rejoinder.model import Request, Target
-from rejoinder.providers import PROVIDERS, ProviderError, open_provider, wordllama
+from rejoinder.model.providers import PROVIDERS
+from rejoinder.providers import wordllama
+from rejoinder.providers.base import ProviderError
+from rejoinder.providers.registry import open_provider
 from rejoinder.providers.shared import Exchange
 from tests.conftest import Project
 
@@ -137,7 +140,7 @@ def test_a_target_without_the_package_says_what_to_install(monkeypatch: pytest.M
 
 def test_messages_are_refused_for_good() -> None:
     provider = open_provider(TARGET, (), {}, Exchange())
-    with pytest.raises(ProviderError, match="gives embeddings, and no replies") as caught:
+    with pytest.raises(ProviderError, match="gives only embeddings, no replies") as caught:
         asyncio.run(provider.reply(ask()))
     assert (caught.value.ends_target, caught.value.retryable) == (True, False)
     assert not PROVIDERS["wordllama"].replies
@@ -179,7 +182,7 @@ def watch(event, arguments):
         raise SystemExit(f"{event} {arguments}")
 import asyncio
 from rejoinder.model import Request, Target
-from rejoinder.providers import open_provider
+from rejoinder.providers.registry import open_provider
 from rejoinder.providers.shared import Exchange
 assert "wordllama" not in sys.modules and "numpy" not in sys.modules
 

@@ -1,4 +1,4 @@
-"""What providers tell about their limits in headers: how much is left, and when there will be more."""
+"""Rate-limit headers of providers: the remaining allowance, and the time when it is renewed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from math import isfinite
 from msgspec import Struct
 
 LONGEST_HOLD_S = 60.0
-"""For so long a header is believed that nothing is left; then the next call asks again."""
+"""Seconds for which a header that reports nothing left is believed; then the next call tries again."""
 VAGUE_S = 5.0
-"""A reset nearer than this is not waited for if it is told in whole seconds, which may be twice the truth, nor
-where a rate is known, which is closer to it, unless a call was refused."""
+"""A reset closer than this is not waited for in two cases: if it is given in whole seconds, which may be twice the real
+time; and if a rate is known, which is more exact, unless a call was refused."""
 ON_THE_WAY_S = 0.2
-"""The longest that a request is thought to be on its way; the rest of the time until its answer is the model's."""
+"""Maximum seconds that count as a request's way to the server; the remaining time is the model's."""
 
 
 class Sent(Struct, frozen=True):
-    """When a request went out, and as which one: its answer tells what was left then."""
+    """The time and number of a request: its answer reports the allowance at that moment."""
 
     at: float
     number: int
 
 
 class Allowances:
-    """What the provider last said is left of each kind."""
+    """The last reported allowance of each kind."""
 
     def __init__(self) -> None:
         self.by_kind: dict[str, _Allowance] = {}
@@ -46,7 +46,7 @@ class Allowances:
         self._tokens_each = tokens if not self._tokens_each else 0.9 * self._tokens_each + 0.1 * tokens
 
     def read(self, headers: Mapping[str, str], sent: Sent, now: float, *, failed: bool, has_rate: bool) -> None:
-        """`has_rate`: a rate is known, from what was let through."""
+        """Read the headers of an answer. `has_rate`: a rate is known from accepted calls."""
         arrived = now if failed else min(now, sent.at + ON_THE_WAY_S)
         for kind, left_name, reset_name in _FAMILIES:
             if left_name not in headers:
@@ -63,7 +63,7 @@ class Allowances:
                 self.by_kind[kind] = news
 
     def free_at(self) -> float:
-        """When the next call may be made."""
+        """The time when the next call may be made."""
         used_up = (
             allowance.held_until
             for kind, allowance in self.by_kind.items()
@@ -72,22 +72,22 @@ class Allowances:
         return max(used_up, default=0.0)
 
     def tell_when(self, now: float) -> bool:
-        """Do headers say when there will be more? Then nothing has to be guessed."""
+        """Whether headers give the time of renewal. Then nothing has to be guessed."""
         return any(one.held_until > now and one.left < self._each(kind) for kind, one in self.by_kind.items())
 
     def _each(self, kind: str) -> float:
-        """What a call takes from an allowance."""
+        """The share of an allowance that one call uses."""
         return self._tokens_each if kind == "tokens" else 1.0
 
 
 class _Allowance(Struct):
-    """What a provider says is left, and until when."""
+    """A reported allowance, and the time until which it holds."""
 
     left: float
     until: float
     read_at: float
     since: int
-    """Calls that were sent since and count against it."""
+    """Later calls that count against it."""
     vague: bool
 
     @property
@@ -98,7 +98,7 @@ class _Allowance(Struct):
 class _Until(Struct, frozen=True):
     moment: float
     rounded: bool
-    """Whether it is told in whole seconds."""
+    """Whether the time is given in whole seconds."""
 
 
 _FAMILIES = (
@@ -109,13 +109,13 @@ _FAMILIES = (
     ("requests", "ratelimit-remaining", "ratelimit-reset"),
     ("requests", "x-ratelimit-remaining", "x-ratelimit-reset"),
 )
-"""Headers that say how much is left and when there will be all of it again."""
+"""Headers with the remaining allowance and the time when it is full again."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SECONDS_OF_DATES = 1e9
 _MILLISECONDS_OF_DATES = 1e12
-"""Numbers as large as these are dates."""
+"""Numbers at least this large are dates."""
 
 
 def _number(text: str) -> float | None:
@@ -143,7 +143,7 @@ def _until(text: str, arrived: float, now: float) -> _Until | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds the provider asks us to wait: `retry-after-ms`, `retry-after` in seconds or as a date."""
+    """Seconds that the provider asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)

@@ -1,8 +1,8 @@
-"""Anthropic's messages.
+"""Anthropic's Messages API.
 
-The system message is a field of its own, and `max_tokens` has to be given. A conversation begins with the user and
-the roles alternate, so consecutive messages of one role become blocks of one message. Texts must not be blank:
-`(empty)` stands in their place.
+The system message is a separate field, and `max_tokens` is required. A conversation begins with the user and the roles
+alternate, so consecutive messages of one role become blocks of one message. Texts must not be blank: `(empty)` replaces
+them.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class AnthropicMessages(JsonWire):
         )
 
     def _wanted_back(self, message: _Message, answer: HttpAnswer) -> WantedBack | None:
-        """Calls come back with what was thought before them, signed, or they are refused."""
+        """Tool calls must be sent back with the signed thoughts before them; otherwise the API refuses them."""
         kinds = {block.type for block in message.content}
         if "tool_use" not in kinds or kinds.isdisjoint(("thinking", "redacted_thinking")):
             return None
         return self.keep(read_raw(answer.body)["content"])
 
     def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-        """Messages by turns, user first. A lone text stays a text, as most requests have it."""
+        """Messages grouped by turn, user first. A single text stays a text, as in most requests."""
         turns: list[tuple[str, list[dict[str, Any]]]] = []
         for message in messages:
             role = "assistant" if message.role == "assistant" else "user"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rejoinder.providers.limits import Limiter
 
 Pressure: TypeAlias = Literal["rate", "overload"]
-"""Why a provider turns a call away: we ask too often, or it has too much to do."""
+"""Why a provider refuses a call: we call too often, or it is overloaded."""
 
 
 class ProviderError(RejoinderError):
@@ -36,41 +36,41 @@ class ProviderError(RejoinderError):
         self.status = status
         self.pressure = pressure
         self.retry_after_s = retry_after_s
-        """How long the provider asks us to wait."""
+        """Seconds that the provider asks us to wait."""
         self.ends_target = ends_target
-        """Would every other call of this target fail in the same way?"""
+        """Whether every other call of this target would fail in the same way."""
 
 
 class Provider(Protocol):
     outside: bool
-    """Does a call leave this process? Then it can be in doubt after a crash, and is noted before it is made."""
+    """Whether a call leaves this process. Then it can be in doubt after a crash, and is recorded before it is made."""
 
     @property
     def limiter(self) -> Limiter | None:
-        """What the target's calls have to pass before they are made; None if there is no limit."""
+        """The limiter that the target's calls must pass; None if there is no limit."""
         ...
 
     async def reply(self, request: Request) -> Reply: ...
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Release connections and threads."""
         ...
 
 
 @runtime_checkable
 class PredictsUsage(Protocol):
-    """A provider that knows what it will say, or how much at most, and so what that comes to."""
+    """A provider that knows its replies, or their maximum length, and so their cost, in advance."""
 
     def foresee(self, request: Request) -> Usage: ...
 
 
 class KeepsHistory(Protocol):
-    """A provider whose target keeps conversations itself: it is told only what is new, and when one is over."""
+    """A provider whose target keeps conversations itself: it gets only new messages, and a signal at the end."""
 
     keeps_history: bool
 
     async def end(self, request: Request, *, failed: bool) -> None:
-        """The conversation is over. `request`: its last one; `failed`: its case did not pass, or it was cut off."""
+        """End a conversation. `request`: its last request; `failed`: its case did not pass, or it was interrupted."""
         ...
 
 
@@ -79,33 +79,32 @@ class HasWorkspaces(Protocol):
     """A provider of agents, each of which works in a folder of its own."""
 
     def take_up(self, request: Request) -> bool:
-        """Can a conversation of a killed run go on with this turn? If not, what is left of it is removed."""
+        """Whether this turn can continue a conversation of a killed run. If not, its remains are removed."""
         ...
 
     def workspace_of(self, conversation_id: str) -> Workspace | None:
-        """None where the conversation is over."""
+        """The workspace of a conversation; None if it is over."""
         ...
 
 
 class Handed(Struct, frozen=True):
-    """What a program is handed beside its settings: keys, and a home in which the user is logged in."""
+    """Secrets that a program gets besides its settings: keys, and a home in which the user is logged in."""
 
     keys: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
-    """What the names of variables begin with that can tell it an address; none: it may be any."""
+    """Prefixes of variables that can give it an address; empty: any variable may."""
     has_login: bool = False
 
 
 @runtime_checkable
 class RunsProgram(Protocol):
-    """A provider that runs a program which may hand its keys on."""
+    """A provider that runs a program which may pass on its keys."""
 
     @property
     def handed(self) -> Handed: ...
 
 
 class ReplyWithin(Protocol):
-    """The method `reply_within` of a provider that ends a call itself when its time is up, because it knows how far the
-    call has come."""
+    """The method `reply_within` of a provider that ends overdue calls itself, because it knows their progress."""
 
     async def __call__(self, request: Request, timeout_s: float | None) -> Reply: ...

@@ -1,7 +1,7 @@
-"""What a request can come to at most, read from the request itself: it holds all that a model is given.
+"""Upper bounds of a request's tokens, read from the request, which holds everything that a model gets.
 
-A text has never more tokens than bytes, and JSON makes no text shorter. A reply has no more tokens than the request
-allows, wherever that comes from: a setting of the target, `--max-tokens` or an `extra_body`.
+A text never has more tokens than bytes, and JSON never makes a text shorter. A reply has no more tokens than the
+request allows, whether by a target setting, `--max-tokens` or an `extra_body`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import msgspec
 from msgspec import Struct, field
 
 TOKENS_BESIDE_A_REQUEST = 32
-"""What a provider puts around a conversation. Measured: below ten, and less for a message than its JSON has bytes."""
+"""Tokens that a provider adds around a conversation. Measured: below ten, and less per message than its JSON
+has bytes."""
 TOKENS_FOR_TOOLS = 1024
-"""What a provider says to a model about tools in general, beside their descriptions. Measured: below 600."""
+"""Tokens that a provider adds about tools in general, besides their descriptions. Measured: below 600."""
 
 
 class Bounds(Struct, frozen=True):
     input_tokens: int
     output_tokens: int | None
-    """None where the request does not say how long a reply can be."""
+    """None if the request does not limit the reply."""
 
 
 class _Generation(Struct, rename="camel"):
@@ -27,7 +28,7 @@ class _Generation(Struct, rename="camel"):
 
 
 class _Limits(Struct):
-    """What the APIs call the most tokens of a reply, and how many replies they are asked for."""
+    """The names that APIs use for the maximum tokens of a reply, and for the number of replies."""
 
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -41,7 +42,7 @@ _DECODER = msgspec.json.Decoder(_Limits)
 
 
 def bounds_of(body: bytes, *, embeds: bool) -> Bounds:
-    """The most tokens of a request with this body, and of its reply."""
+    """The maximum tokens of a request with this body, and of its reply."""
     given = len(body) + TOKENS_BESIDE_A_REQUEST
     if embeds:
         return Bounds(given, 0)

@@ -17,14 +17,14 @@ from uuid import uuid4
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Brief, Reply, Request, Target, estimate_usage
-from rejoinder.project import environment_of
+from rejoinder.project.dotenv import environment_of
 from rejoinder.providers.base import Handed, ProviderError
 from rejoinder.providers.command_template import Template, Values
 from rejoinder.providers.one_text import one_text
 from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
-from rejoinder.user_code import folder_for
+from rejoinder.user_code.lookup import folder_for
 from rejoinder.user_code.processes import Command, Ended, decode, run_process
 from rejoinder.user_code.programs import ProcessFault, end_all_of
 from rejoinder.user_code.variables import Given, given_to_command
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from rejoinder.providers.http_client import Transport
 
 MOST_OUTPUT = 10 << 20
-"""Bytes of a reply, and of all that a command prints. AgentV has the same bound."""
+"""Maximum bytes of a reply, and of a command's whole output. AgentV has the same limit."""
 LONGEST_ARGUMENT = (128 << 10) - 1
-"""Bytes that Linux takes as one argument."""
+"""Maximum bytes of one argument on Linux."""
 HEALTHCHECK_S = 60.0
 _UNDER_WAY = ("timeout", "flood")
-"""Troubles of a command that has begun."""
+"""Errors of a command that has already started."""
 
 
 class _Runner:
@@ -47,16 +47,16 @@ class _Runner:
     def __init__(self, given: Given, *, may_retry: bool) -> None:
         self._given = given
         self._may_retry = may_retry
-        """What a command did before it failed is not undone, so it is run again only where the target says so."""
+        """A command's effects before a failure are not undone, so it is retried only if the target allows it."""
         self._owner = ""
 
     def end_rest(self) -> None:
-        """End what commands have left running outside of their process groups."""
+        """End processes that commands left running outside of their process groups."""
         if self._owner:
             end_all_of(self._owner)
 
     async def run(self, template: Template, values: Values, folder: Path, timeout_s: float | None) -> Ended:
-        """Run a command to its end. Raises ProviderError if that is no good one."""
+        """Run a command to its end. Raises ProviderError if it fails."""
         words = template.words(values)
         _refuse_long(words, values)
         prompt = values.prompt.encode("utf-8", "replace")
@@ -90,12 +90,12 @@ class _Runner:
         return ended
 
     def _missed(self, said: str) -> str:
-        """What to do where the command complains about a variable that was kept from it."""
+        """A hint if the command complains about a variable that was withheld from it."""
         names = sorted(name for name in self._given.withheld if re.search(rf"\b{re.escape(name)}\b", said))
         if not names:
             return ""
         own = ", ".join(f"{name}: ${{{{ {name} }}}}" for name in names)
-        return f"\nSecrets of the environment are kept from commands; to hand it over: `env: {{{own}}}`"
+        return f"\nCommands do not get secrets of the environment; to pass it: `env: {{{own}}}`"
 
 
 class CliProvider:
@@ -116,7 +116,7 @@ class CliProvider:
         self._health = _Health(settings, folders, self._runner, lambda: exchange.transport(environment))
         self._exchange = exchange
         self._failed: Counter[str] = Counter()
-        """How often each call has failed."""
+        """Failures of each call."""
 
     async def reply(self, request: Request) -> Reply:
         return await self.reply_within(request, None)
@@ -149,29 +149,29 @@ class CliProvider:
         self._runner.end_rest()
 
     def _texts_of(self, request: Request) -> tuple[str, str]:
-        """The prompt and the guidelines of a call. A judge or another target that is asked beside the candidate has
-        messages alone, which become one text."""
+        """The prompt and the guidelines of a call. A judge, or another target that is asked besides the one under test,
+        has only messages, which become one text."""
         brief = request.brief
         if brief is None:
             return one_text(request.messages), ""
         if brief.system_prompt and "GUIDELINES" not in self._template.names:
-            what = f"the case has a system prompt, and the command of target `{self._name}` has no `{{GUIDELINES}}`"
-            raise ProviderError(f"{what}, by which it would get it", type="request")
+            what = f"the case has a system prompt, but the command of target `{self._name}` has no `{{GUIDELINES}}`"
+            raise ProviderError(f"{what} to receive it", type="request")
         return texts_for(brief)
 
     def _read(self, ended: Ended, values: Values, request: Request) -> str:
-        """The reply: the file that the command was to write, or what it printed."""
+        """The reply: the file that the command should write, or its output."""
         text, is_utf8 = ended.stdout, ended.is_utf8
         if "OUTPUT_FILE" in self._template.names:
             text, is_utf8 = decode(_read_output(values.output_file, ended))
         if not is_utf8:
             place = f"target `{self._name}`, case `{request.case_id}`, trial {request.trial}, turn {request.turn}"
-            self._exchange.note(f"{place}: the reply has bytes that are not UTF-8; \ufffd stands in their place")
+            self._exchange.note(f"{place}: the reply has bytes that are not UTF-8; they are shown as \ufffd")
         return text.rstrip("\r\n")
 
 
 class _Health:
-    """The health check of a target, which is made once, before its first call."""
+    """The health check of a target, made once, before its first call."""
 
     def __init__(
         self, settings: Settings, folders: tuple[str, ...], runner: _Runner, transport: Callable[[], Transport]
@@ -192,7 +192,7 @@ class _Health:
         self._failure: ProviderError | None = None
 
     async def ensure(self, timeout_s: float | None) -> None:
-        """Raises ProviderError where the command is not ready; then no call is made."""
+        """Check the command. Raises ProviderError if it is not ready; then no call is made."""
         async with self._once:
             if self._is_due:
                 try:
@@ -216,7 +216,7 @@ class _Health:
 
 
 def texts_for(brief: Brief) -> tuple[str, str]:
-    """What `{PROMPT}` and `{GUIDELINES}` stand for."""
+    """The values of `{PROMPT}` and `{GUIDELINES}`."""
     return brief.prompt, "\n\n".join(text for text in (brief.system_prompt, brief.guidelines) if text)
 
 
@@ -238,19 +238,20 @@ def _template(settings: Settings, command: str | list[str], files_format: str = 
 
 
 def _refuse_long(words: tuple[str, ...], values: Values) -> None:
-    """Say what the operating system would only call a list that is too long, and what to do instead."""
+    """Refuse an argument that is too long, with a clearer message than the operating system's."""
     longest = max(len(word.encode("utf-8", "surrogatepass")) for word in words)
     if longest <= LONGEST_ARGUMENT:
         return
     of_prompt = len(values.prompt) >= len(values.guidelines)
     what = "the prompt" if of_prompt else "the guidelines"
     instead = (
-        "leave out `{PROMPT}`, and it comes by standard input, or name `{PROMPT_FILE}`, a file that holds it"
+        "Remove `{PROMPT}` to pass it on standard input, or use `{PROMPT_FILE}`."
         if of_prompt
-        else "name `{FILES}`, which has the paths of the files"
+        else "Use `{FILES}`, which holds the paths of the files."
     )
-    message = f"{what} is too long for an argument of a command ({longest:,} bytes, and the most is 128 KiB); {instead}"
-    raise ProviderError(message if of_prompt else message.replace(" is ", " are ", 1), type="request")
+    verb = "has" if of_prompt else "have"
+    message = f"{what} {verb} {longest:,} bytes; a command-line argument can hold 128 KiB. {instead}"
+    raise ProviderError(message, type="request")
 
 
 def _read_output(path: Path, ended: Ended) -> bytes:
@@ -268,7 +269,7 @@ def _read_output(path: Path, ended: Ended) -> bytes:
     if data is None or not data.strip():
         what = "left `{OUTPUT_FILE}` empty" if data is not None else "did not write `{OUTPUT_FILE}`"
         said = ended.last_words
-        raise ProviderError(f"the command ended well and {what}{f'; it said: {said}' if said else ''}", type="command")
+        raise ProviderError(f"the command succeeded but {what}{f'; it said: {said}' if said else ''}", type="command")
     return data
 
 

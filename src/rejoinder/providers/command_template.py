@@ -1,7 +1,7 @@
-"""Commands with placeholders, and what is filled in for one call.
+"""Command templates and the values of one call.
 
-Values never become text of the shell: it is given them as variables, and reads these in quotes. So no prompt can run
-anything, wherever its placeholder stands.
+Values never become shell code: the shell gets them as variables, which it reads in quotes. So a prompt cannot run
+anything, wherever its placeholder is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VARIABLE = "_rejoinder_"
 
 
 class Values(Struct, frozen=True, kw_only=True):
-    """What the placeholders of a command stand for in one call."""
+    """The values of a command's placeholders in one call."""
 
     prompt: str = ""
     guidelines: str = ""
@@ -27,7 +27,7 @@ class Values(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     files: tuple[str, ...] = ()
     scratch: Path
-    """A folder of this call alone."""
+    """The folder of this call."""
 
     @property
     def prompt_file(self) -> Path:
@@ -38,20 +38,20 @@ class Values(Struct, frozen=True, kw_only=True):
         return self.scratch / "output.txt"
 
     def of(self, name: str) -> str:
-        """The value of a placeholder that stands for one text."""
+        """The value of a placeholder that holds one text."""
         return str(getattr(self, name.lower()))
 
 
 class Template:
-    """A command with placeholders: a line for the shell, or words that no shell reads."""
+    """A command with placeholders: a line for the shell, or words that are run without a shell."""
 
     def __init__(self, command: str | list[str], files_format: str = "{path}") -> None:
-        """Raises ValueError, which says what is wrong with a placeholder."""
+        """Read a template. Raises ValueError with the reason if a placeholder is wrong."""
         self._command = command
         self._files_format = files_format
         texts = [command] if isinstance(command, str) else command
         self.names = {name for text in texts for name in named_in(text)}
-        """The placeholders that it has."""
+        """The placeholders in it."""
         if isinstance(command, str):
             faults = [*find_faults(command, for_shell=True), *find_faults(files_format, OF_A_FILE, for_shell=True)]
         else:
@@ -63,17 +63,17 @@ class Template:
 
     @property
     def reads_stdin(self) -> bool:
-        """Does the prompt come by standard input?"""
+        """Whether the prompt is passed on standard input."""
         return self.names.isdisjoint(("PROMPT", "PROMPT_FILE"))
 
     def words(self, values: Values) -> tuple[str, ...]:
-        """What is run."""
+        """The words to run."""
         if isinstance(self._command, str):
             return self._for_shell(self._command, values)
         return tuple(filled for word in self._command for filled in self._filled(word, values))
 
     def shown(self, values: Values) -> str | list[str]:
-        """The command as a person would type it: the line with its values in quotes, or the words."""
+        """The command as a person would type it: the line with quoted values, or the words."""
         if not isinstance(self._command, str):
             return list(self.words(values))
         paths = (
@@ -94,7 +94,7 @@ class Template:
                 yield fill(part, OF_A_FILE, lambda name, path=path: _part_of(path, name))
 
     def _for_shell(self, line: str, values: Values) -> tuple[str, ...]:
-        """The line with a variable in the place of each value; the shell takes the values from its arguments."""
+        """The line with a variable in place of each value; the shell reads the values from its arguments."""
         given: list[str] = []
 
         def variable(value: str) -> str:

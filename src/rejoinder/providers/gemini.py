@@ -1,9 +1,9 @@
 """Google's Gemini: `generateContent`, and `batchEmbedContents` for vectors.
 
 The system message is `systemInstruction`, assistants are called `model`, and consecutive messages of one role become
-parts of one. Texts must not be empty, and a call of a tool cannot come first: `(empty)` stands in their place.
+parts of one. Texts must not be empty, and a tool call cannot come first: `(empty)` replaces them.
 
-A vector is asked for as Google's own client does: by a batch, although it has one text.
+A vector is requested by a batch of one text, as Google's own client does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Gemini(api.JsonWire):
         except msgspec.MsgspecError:
             return api.ErrorDetails(ends_target=ends)
         reasons = {detail.reason for detail in error.details}
-        # A wrong key comes as a 400, told from other bad requests by its reason alone.
+        # A wrong key gives a 400, which only its reason distinguishes from other bad requests.
         ends = ends or error.status in _ENDING_STATUSES or "API_KEY_INVALID" in reasons
         delays = [detail.retry_delay for detail in error.details if detail.retry_delay]
         return api.ErrorDetails(
@@ -88,13 +88,14 @@ class GeminiContent(_Gemini):
         )
 
     def _wanted_back(self, answer: HttpAnswer) -> WantedBack:
-        """Calls come back with the signature of what was thought before them, or they are refused."""
+        """Tool calls must be sent back with the signature of the thoughts before them; otherwise the API
+        refuses them."""
         return self.keep(read_raw(answer.body)["candidates"][0]["content"]["parts"])
 
     def _contents(self, messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
         contents: list[dict[str, Any]] = []
         names: dict[str, str] = {}
-        """Which tool each call went to: a result has to name it."""
+        """The tool of each call: a result has to name it."""
         for message in messages:
             names.update({call.id: call.name for call in message.tool_calls})
             role = "model" if message.role == "assistant" else "user"
@@ -143,7 +144,7 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
 
 
 def _with_ids(parts: list[dict[str, Any]], message: ChatMessage) -> list[dict[str, Any]]:
-    """Parts as the API wrote them, whose calls have the ids that their results name: some models give none."""
+    """Parts as the API wrote them, with ids for their calls, which results refer to: some models give none."""
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     for part, call in zip(calls, message.tool_calls, strict=False):
         part["id"] = call.id

@@ -1,15 +1,14 @@
-"""`http`: any service that answers a request with a text. The target says how to ask and where the reply stands.
+"""`http`: any service that answers a request with text. The target describes the request and the reply's location.
 
-Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user message), `{{ messages }}`,
-`{{ system }}`, `{{ question }}` (turn 1 as a transcript), `{{ case_id }}`, `{{ trial }}`, `{{ turn }}`,
-`{{ conversation_id }}` and `{{ session }}`. A text that is nothing but `{{ messages }}` becomes the list itself.
+Texts of `url`, `headers` and `body` may hold `{{ prompt }}` (the last user message), `{{ messages }}`, `{{ system }}`,
+`{{ question }}` (turn 1 as a transcript), `{{ case_id }}`, `{{ trial }}`, `{{ turn }}`, `{{ conversation_id }}` and `{{
+session }}`. A text that is only `{{ messages }}` becomes the list itself.
 
-A service that keeps the conversation itself (`history: theirs`) is sent only what is new. Its name for the conversation
-is found by `session` in the answer to the first request, or to the request `open` before that; `close` tells it the
-end.
+A service that keeps the conversation itself (`history: theirs`) gets only new messages. `session` finds its name for
+the conversation in the answer to the first request, or to the request `open` before that; `close` reports the end.
 
-A body that is written as a text is JSON if it would be with something in the place of its variables; then it is JSON
-afterwards, whatever they hold. Any other text is filled in as it is.
+A body written as text counts as JSON if it would be JSON with values in place of its variables. Then it stays valid
+JSON whatever the variables hold. In any other text, values are inserted unchanged.
 """
 
 from __future__ import annotations
@@ -27,15 +26,16 @@ from rejoinder.model import ChatMessage, Reply, Request
 from rejoinder.placeholders import IN_A_REQUEST, OF_A_REQUEST, find_faults_of_request, requested_in, texts_in
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
-from rejoinder.providers.http_api import ApiProvider, ErrorDetails, Outgoing, Wire, Wires, shortened
+from rejoinder.providers.http_api import LONGEST_MESSAGE, ApiProvider, ErrorDetails, Outgoing, Wire, Wires
 from rejoinder.providers.json_fields import read_json
 from rejoinder.providers.settings import Settings, normalize_keys
 from rejoinder.providers.streams import NOT_READ, find_stream
+from rejoinder.words.numbers import shortened
 
 DEFAULT_BODY = {"messages": "{{ messages }}"}
 _QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.DOTALL)
 _BARE = "\0"
-"""Marks a placeholder that stands in JSON without quotes, which no text of an author can begin with."""
+"""Marks a placeholder without quotes in JSON; a suite's own text cannot begin with it."""
 _STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(-?\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
 Step = str | int
@@ -43,7 +43,7 @@ _DECODER = msgspec.json.Decoder()
 
 
 class _Template:
-    """A request with places to be filled in."""
+    """A request with placeholders."""
 
     def __init__(self, settings: Settings, values: Mapping[str, Any], body: Any) -> None:
         self._url = str(values["url"])
@@ -72,7 +72,7 @@ class _Template:
 
 
 class _Path:
-    """Where in an answer of JSON a value stands. `setting`: what the target calls the path."""
+    """A path to a value in a JSON answer. `setting`: the name of the target's setting."""
 
     def __init__(self, text: str, setting: str, settings: Settings) -> None:
         self._text = text
@@ -80,7 +80,7 @@ class _Path:
         self._steps = _steps(text, setting, settings)
 
     def find(self, answer: HttpAnswer) -> str:
-        """Raises msgspec.DecodeError, which says what is there instead."""
+        """Find the value. Raises msgspec.DecodeError that says what is there instead."""
         value = read_json(_DECODER, answer.body, nulls=True)
         for step in self._steps:
             value = _follow(value, step, f"{self._setting}: {self._text}")
@@ -90,7 +90,7 @@ class _Path:
 
 
 class _Session:
-    """Where an answer tells the service's own name for the conversation."""
+    """The location of the service's name for the conversation in an answer."""
 
     def __init__(self, values: Mapping[str, Any], settings: Settings) -> None:
         path, header = values.get("json_path"), values.get("header")
@@ -98,14 +98,14 @@ class _Session:
         self._path = _Path(str(path), "session", settings) if path else None
 
     def find(self, answer: HttpAnswer) -> str | None:
-        """None where the answer does not tell it."""
+        """The session's name; None if the answer does not contain it."""
         try:
             return self.need(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
     def need(self, answer: HttpAnswer) -> str:
-        """Raises msgspec.DecodeError where the answer does not tell it."""
+        """The session's name. Raises msgspec.DecodeError if the answer does not contain it."""
         found = answer.headers.get(self._header, "") if self._path is None else self._path.find(answer)
         if not found:
             raise msgspec.DecodeError(f"it has no header `{self._header}`" if self._header else "it is empty there")
@@ -113,7 +113,7 @@ class _Session:
 
 
 class TemplatedHttp:
-    """The wire of a service: its requests are templates of the target's."""
+    """The wire format of a service: the target's templates are its requests."""
 
     def __init__(self, settings: Settings) -> None:
         settings.needed("url")
@@ -145,17 +145,19 @@ class TemplatedHttp:
             return answer.body.decode("utf-8", "replace")
         value = read_json(_DECODER, answer.body, nulls=True)
         if not isinstance(value, str):
-            raise msgspec.DecodeError("it is JSON; `reply_path` has to say where in it the reply stands")
+            raise msgspec.DecodeError(
+                "it is JSON; set `reply_path` to the field that holds the reply, such as `choices[0].message.content`"
+            )
         return value
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
         if answer.content_type not in ("application/json", "application/problem+json", "text/plain"):
             return ErrorDetails()
-        return ErrorDetails(message=shortened(answer.body.decode("utf-8", "replace")))
+        return ErrorDetails(message=shortened(answer.body.decode("utf-8", "replace"), LONGEST_MESSAGE))
 
 
 def _of_session(settings: Settings, name: str) -> _Template | None:
-    """The request that opens or closes a session, if there is one."""
+    """The request that opens or closes a session; None if not set."""
     values = settings.mapping(name)
     if not values:
         return None
@@ -193,7 +195,7 @@ class ServiceProvider(ApiProvider):
         return reply
 
     async def _open(self, request: Request, opening: _Template, timeout_s: float | None) -> str | None:
-        """Begin a session, once for each conversation: a first turn that was refused is put again in the same."""
+        """Open a session, once per conversation: a first turn that was refused is sent again in the same session."""
         if request.conversation_id not in self._opened:
             answer = await self.exchange(self._wire, opening.write(request), request, timeout_s)
             self._opened[request.conversation_id] = None
@@ -220,7 +222,7 @@ class ServiceProvider(ApiProvider):
 
 
 def _read_body(body: Any) -> Any:
-    """The body as values: JSON that is written as a text is filled in as JSON, so that quotes cannot break it."""
+    """The body as values: JSON written as text is filled in as JSON, so that quotes cannot break it."""
     if not isinstance(body, str):
         return body
     for text in (body, _QUOTED_OR_PLACEHOLDER.sub(_quoted, body)):
@@ -255,13 +257,13 @@ _MADE: Mapping[str, Callable[[Request], Any]] = {
     "system": _system,
 }
 _VALUES: Mapping[str, Callable[[Request], Any]] = {name: _MADE.get(name) or attrgetter(name) for name in OF_A_REQUEST}
-"""What stands for each placeholder: made of the request, or a field of it."""
+"""The value of each placeholder: computed from the request, or a field of it."""
 
 
 def _render(template: Any, request: Request) -> Any:
     if isinstance(template, str):
         whole = IN_A_REQUEST.fullmatch(template.removeprefix(_BARE).strip())
-        if whole is None:
+        if whole is None or whole[1] is None:
             return _fill(template, request, str)
         value = _VALUES[whole[1]](request)
         return _unquoted(value) if template.startswith(_BARE) and isinstance(value, str) else value
@@ -273,7 +275,7 @@ def _render(template: Any, request: Request) -> Any:
 
 
 def _unquoted(text: str) -> Any:
-    """A text where the author has no quotes: JSON as it stands, if it is some."""
+    """The value of a placeholder without quotes: the JSON itself if it is valid JSON, otherwise a text."""
     try:
         _DECODER.decode(text)
     except msgspec.DecodeError:
@@ -283,6 +285,8 @@ def _unquoted(text: str) -> Any:
 
 def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
     def value(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[3]
         one = _VALUES[found[1]](request)
         return write(one if isinstance(one, str) else "" if one is None else msgspec.json.encode(one).decode())
 
@@ -290,17 +294,17 @@ def _fill(template: str, request: Request, write: Callable[[str], str]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A header is one line of what can be seen; a line break in it would begin another header."""
+    """A header value on one line of visible characters; a line break would begin another header."""
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text)
 
 
 def _utf8(text: str) -> str:
-    """A header's text so that its bytes, which go out one a character, are UTF-8."""
+    """A header's text, encoded so that its bytes, which are sent one per character, are UTF-8."""
     return text if text.isascii() else text.encode().decode("latin-1")
 
 
 def _steps(path: str, setting: str, settings: Settings) -> tuple[Step, ...]:
-    """`$.choices[0].message.content` as the steps to take."""
+    """The steps of a path such as `$.choices[0].message.content`."""
     rest = path.removeprefix("$")
     steps: list[Step] = []
     position = 0

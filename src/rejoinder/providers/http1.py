@@ -1,10 +1,10 @@
-"""HTTP/1.1, as much of it as a client of JSON APIs needs: the bytes of an answer, whichever way they come in.
+"""The part of HTTP/1.1 that a client of JSON APIs needs: it reads the bytes of an answer, however they are split.
 
-It knows neither sockets nor the event loop, so that every way of cutting an answer into pieces can be tried.
+It uses neither sockets nor the event loop, so that tests can split an answer in every possible way.
 
-An answer has been paid for, so it is read as other clients read it: lines may end in LF alone, a header may be folded,
-and a body may be compressed though the request did not ask for it. Where two readers could disagree on the end of an
-answer, it is refused. An answer that was cut off is never taken for a whole one.
+An answer has been paid for, so it is read as liberally as other clients do: lines may end with LF only, a header may be
+folded, and a body may be compressed although the request did not ask for it. If two readers could disagree on the end
+of an answer, it is refused. A truncated answer is never taken for a complete one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from msgspec import Struct
 
 MOST_HEAD = 64 * 1024
 MOST_BODY = 64 * 1024 * 1024
-"""A reply of a language model is thousands of times smaller; what is larger is a mistake or an attack."""
+"""Maximum bytes of a body. Replies of language models are thousands of times smaller; a larger one is a mistake or an
+attack."""
 
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) (\d{3})(?: |$)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -32,12 +33,12 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _PLAIN = frozenset({"", "identity", "none"})
 """Content codings that change nothing."""
 _NOT_DECODED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm"})
-"""Content codings that exist, and that this client does not decode."""
+"""Content codings that exist and that this client cannot decode."""
 _MOST_CODINGS = 5
 
 
 class NotHttp(Exception):
-    """The other side does not speak HTTP/1.1 as it should."""
+    """The other side violates HTTP/1.1."""
 
 
 class TooLarge(Exception):
@@ -62,7 +63,8 @@ class HttpAnswer(Struct, frozen=True):
 def write_request(
     method: str, path: str, headers: Mapping[str, str], body: bytes | None, once: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
-    """A request; `once` are headers that no other has. Raises ValueError for one that would break out of its line."""
+    """The bytes of a request; `once`: headers of this request only. Raises ValueError for a header that contains a line
+    break."""
     head = _head(method, path, tuple(headers.items()))
     for name, value in once:
         head += _header(name, value)
@@ -73,7 +75,7 @@ def write_request(
 
 @lru_cache(maxsize=64)
 def _head(method: str, path: str, headers: tuple[tuple[str, str], ...]) -> str:
-    """What the requests of a target have in common."""
+    """The head that all requests of a target share."""
     return f"{method} {path} HTTP/1.1\r\n" + "".join(_header(name, value) for name, value in headers)
 
 
@@ -85,7 +87,7 @@ def _header(name: str, value: str) -> str:
 
 @lru_cache(maxsize=512)
 def _read_header(line: str) -> tuple[str, str]:
-    """A header's name and value. Most are the same in every answer."""
+    """A header's name and value, cached: most are the same in every answer."""
     name, colon, value = line.partition(":")
     if not colon or not _TOKEN.fullmatch(name):
         raise NotHttp(f"it has the header {line[:40]!r}")
@@ -93,15 +95,16 @@ def _read_header(line: str) -> tuple[str, str]:
 
 
 class AnswerReader:
-    """Takes the bytes of one answer. `feed` says whether it is complete; then `answer` holds it."""
+    """Reads the bytes of one answer. `feed` returns whether it is complete; then `answer` holds it."""
 
     __slots__ = ("_body", "_headers", "_input", "_status", "_tunnel", "answer", "began", "keep_alive")
 
     def __init__(self, *, most_body: int = MOST_BODY, tunnel: bool = False) -> None:
-        """`tunnel`: the request is a CONNECT, and what follows a good head is no body but what goes through it."""
+        """`tunnel`: the request is a CONNECT, so the bytes after a successful head belong to the tunnel, not
+        to a body."""
         self.answer: HttpAnswer | None = None
         self.keep_alive = False
-        """May another request follow on the same connection?"""
+        """Whether another request may follow on the same connection."""
         self.began = False
         self._tunnel = tunnel
         self._input = _Input()
@@ -121,7 +124,7 @@ class AnswerReader:
         return True
 
     def end(self) -> bool:
-        """The connection was closed by the other side: is the answer complete?"""
+        """Note that the other side closed the connection; return whether the answer is complete."""
         if self._headers is None or not self._body.ends_with_connection:
             return False
         self._finish()
@@ -142,7 +145,7 @@ class AnswerReader:
             name, value = _read_header(line)
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         if 100 <= self._status < 200:
-            return True  # go on with the one that counts
+            return True  # continue with the one that counts
         connection = headers.get("connection", "").lower()
         self.keep_alive = "close" not in connection if found[1] == "1" else "keep-alive" in connection
         is_empty = self._status in (204, 304) or (self._tunnel and 200 <= self._status < 300)
@@ -158,14 +161,14 @@ class AnswerReader:
 
 
 class _Input:
-    """The bytes that came in and are not read yet."""
+    """Received bytes that are not parsed yet."""
 
     __slots__ = ("_buffer", "_read")
 
     def __init__(self) -> None:
         self._buffer = b""
         self._read = 0
-        """How much of the buffer is read; it is cut once for each piece that comes, and not for each line in it."""
+        """Bytes of the buffer already parsed. The buffer is cut once per received piece, not once per line."""
 
     @property
     def is_read(self) -> bool:
@@ -176,7 +179,7 @@ class _Input:
         self._read = 0
 
     def take_head(self) -> str | None:
-        """The lines of a head without the empty line that ends it; None while that is missing."""
+        """The lines of a head without the empty line at its end; None while the end is missing."""
         buffer, start = self._buffer, self._read
         end = buffer.find(b"\n\r\n", start)
         bare = buffer.find(b"\n\n", start, end if end >= 0 else len(buffer))
@@ -210,14 +213,14 @@ class _Input:
 
 
 class _Body:
-    """The body of an answer: how it is sent, and what came of it so far."""
+    """The body of an answer: its framing, and what has arrived."""
 
     __slots__ = ("_chunked", "_in_trailer", "_left", "_most", "_pieces", "_size")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._left: int | None = None
-        """Bytes that are still to come, where the head says how many; None: until the connection closes."""
+        """Bytes still to come, if the head gives a length; None: until the connection closes."""
         self._chunked = False
         self._in_trailer = False
         self._pieces: list[bytes] = []
@@ -243,7 +246,7 @@ class _Body:
             self._left = int(text)
 
     def read(self, source: _Input) -> bool:
-        """Take what belongs to the body; is it complete?"""
+        """Take bytes of the body; return whether it is complete."""
         if self._chunked:
             return self._read_chunks(source)
         self._left = self._take(source, self._left)
@@ -273,7 +276,7 @@ class _Body:
                 self._in_trailer = self._left == 0
 
     def _take(self, source: _Input, most: int | None) -> int | None:
-        """Keep bytes of the body, at most as many as are still to come; how many are to come after them."""
+        """Take up to `most` bytes of the body; return how many are still to come."""
         piece = source.take(most)
         self._size += len(piece)
         if self._size > self._most:
@@ -296,7 +299,7 @@ def _lines(head: str) -> list[str]:
 
 
 def _decoded(body: bytes, codings: str, most: int) -> bytes:
-    """The body without its content codings, of which the last was applied last."""
+    """The body without its content codings; the last one named was applied last."""
     names = [name.strip() for name in codings.split(",")]
     if len(names) > _MOST_CODINGS:
         raise NotHttp(f"it has {len(names)} content encodings")
@@ -324,13 +327,13 @@ def _decode(body: bytes, coding: str, most: int) -> bytes:
 
 
 def _gunzip(body: bytes, most: int) -> bytes:
-    """Of one or more members, up to one byte more than the most."""
+    """Decompress one or more members, up to one byte more than the limit."""
     with GzipFile(fileobj=BytesIO(body)) as file:
         return file.read(most + 1)
 
 
 def _inflate(body: bytes, most: int) -> bytes:
-    """`deflate` is zlib's format by the standard, and the raw one in the answers of some servers."""
+    """Decompress `deflate`: zlib's format by the standard, but the raw format in answers of some servers."""
     try:
         return _inflate_as(zlib.MAX_WBITS, body, most)
     except zlib.error as error:

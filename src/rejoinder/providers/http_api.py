@@ -1,10 +1,10 @@
-"""Providers that answer over HTTP: a wire format says how requests are written and answers are read.
+"""Providers that answer over HTTP: a wire format defines how requests are written and answers are read.
 
-What is here holds for every API. What differs between them stands in one file for each wire format.
+This module holds what all APIs share. Each wire format has its own file.
 
-Every API refuses the result of a tool without its call, and a call without its result; they differ in what may stand
-between the two. What an API would refuse goes as text, in the place where it stands: the result as the user's, the call
-as the assistant's. So no word is lost and none changes its place.
+Every API refuses a tool result without its call, and a call without its result; they differ in what may come between
+the two. A message that an API would refuse is sent as text in the same position: a result as the user's text, a call as
+the assistant's. So no word is lost, and the order stays.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_client import Transport
 from rejoinder.providers.limits import Limiter
 from rejoinder.providers.vector_bytes import no_embeddings
+from rejoinder.words.numbers import shortened
 
 RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses after which a request may succeed when it is sent again."""
+"""Statuses after which a request may succeed if it is sent again."""
 ENDS_TARGET = frozenset({401, 402, 404})
-"""Statuses that every other request of the target would get as well: key, account, model or address are wrong."""
+"""Statuses that every other request of the target would get too: key, account, model or address are wrong."""
 OVERLOADED = frozenset({503, 529})
 LONGEST_MESSAGE = 500
 LONGEST_QUOTE = 160
-"""Of a body that cannot be understood."""
+"""Maximum characters quoted from a body that cannot be understood."""
 MOST_LOOKED_AT = 1 << 16
 
 EMPTY = "(empty)"
-"""Stands in the place of an empty text where an API refuses one."""
+"""Replaces an empty text if an API refuses one."""
 
 
 class Outgoing(Struct, frozen=True):
-    """A request as it goes out."""
+    """A request ready to be sent."""
 
     url: str
     body: bytes | None
@@ -49,14 +50,14 @@ class Outgoing(Struct, frozen=True):
 
 
 class ErrorDetails(Struct, frozen=True, kw_only=True):
-    """What an API says about a failure, in its own words and types."""
+    """An API's description of a failure, in its own words and types."""
 
     type: str | None = None
     message: str | None = None
     retry_after_s: float | None = None
     ends_target: bool = False
     final: bool = False
-    """Whether it is no use to try again, whatever the status says."""
+    """Whether a retry is useless, whatever the status is."""
     content_filter: bool = False
     overloaded: bool = False
 
@@ -67,17 +68,17 @@ class Wire(Protocol):
     def write(self, request: Request) -> Outgoing: ...
 
     def read(self, answer: HttpAnswer) -> Reply:
-        """The reply in an answer of status 2xx. Raises msgspec.DecodeError where the body is not what it should be."""
+        """The reply in an answer of status 2xx. Raises msgspec.DecodeError if the body has another form."""
         ...
 
     def explain(self, answer: HttpAnswer) -> ErrorDetails:
-        """What a body says about a failure; an empty one where it says nothing."""
+        """The failure that a body describes; empty if it describes none."""
         ...
 
 
 class JsonWire:
-    """The part of a wire format that writes requests as JSON. `fixed` is what all requests of a target have, `extra` is
-    what its author adds to them."""
+    """The part of a wire format that writes requests as JSON. `fixed`: fields of all requests of a target; `extra`:
+    fields that the suite's author adds."""
 
     def __init__(self, url: str, fixed: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
         self._url = url
@@ -86,11 +87,12 @@ class JsonWire:
         self._by = f"{url.rpartition('/')[2]} {self._fixed.get('model', '')}".strip()
 
     def keep(self, content: list[Any]) -> WantedBack:
-        """What the API wants back with the calls of a reply, as it wrote it."""
+        """The parts of a reply that the API requires back with its tool calls, verbatim."""
         return WantedBack(self._by, msgspec.json.encode(content).decode())
 
     def kept(self, message: ChatMessage) -> list[Any] | None:
-        """What was kept of a message of this API's own, which another model would not understand."""
+        """The stored parts of a message of this API; None for another model's message, which this model would not
+        understand."""
         kept = message.wanted_back
         return msgspec.json.decode(kept.content) if kept is not None and kept.by == self._by else None
 
@@ -104,13 +106,13 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_system(messages: Sequence[ChatMessage]) -> tuple[str | None, list[ChatMessage]]:
-    """The words of the system, for APIs that have a field for them, and the other messages."""
+    """The system text, for APIs that have a field for it, and the other messages."""
     system = [message.content for message in messages if message.role == "system"]
     return "\n\n".join(system) if system else None, [message for message in messages if message.role != "system"]
 
 
 class Wires(Struct, frozen=True):
-    """The wire formats of one API: of its replies, and of its embeddings if it has any."""
+    """The wire formats of one API: for replies, and for embeddings if it has them."""
 
     replies: Wire
     embeddings: Wire | None = None
@@ -119,7 +121,7 @@ class Wires(Struct, frozen=True):
 class ApiProvider:
     outside = True
     address = ""
-    """Where its requests go, up to the path of the API."""
+    """The address of its requests, up to the API's path."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class ApiProvider:
         self._key_name = key_name
         self._retry_statuses = RETRYABLE if retry_statuses is None else retry_statuses
         self._insists_on = retry_statuses or frozenset[int]()
-        """Statuses that the user wants to be tried again, even where every other call would get them too."""
+        """Statuses that the user wants retried, even if every other call would get them too."""
 
     async def reply(self, request: Request) -> Reply:
         return await self.reply_within(request, None)
@@ -152,7 +154,7 @@ class ApiProvider:
         return self.read(wire, answer, request)
 
     def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
-        """The reply in an answer. Raises ProviderError if there is none."""
+        """The reply in an answer. Raises ProviderError if it has none."""
         try:
             reply = wire.read(answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # JSON may be too deep to read
@@ -162,8 +164,8 @@ class ApiProvider:
         return structs.replace(reply, request_id=request_id) if request_id else reply
 
     async def exchange(self, wire: Wire, outgoing: Outgoing, request: Request, timeout_s: float | None) -> HttpAnswer:
-        """Send something and get an answer. Raises ProviderError if that is no good one."""
-        # The journal's name for the call goes along: a call in doubt can be looked up where it was answered.
+        """Send a request and return the answer. Raises ProviderError if it is not a success."""
+        # The journal's key of the call is sent along: a call in doubt can be looked up at the provider.
         own = (("x-client-request-id", request.key),)
         headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
         sent = self.limiter.sending()
@@ -174,7 +176,7 @@ class ApiProvider:
         return answer
 
     def write(self, request: Request) -> Outgoing | None:
-        """The request as it goes out, for those who want to know it before; None where the API has none such."""
+        """The request that would be sent; None if the API has no such request."""
         wire = self._wires.replies if request.embed is None else self._wires.embeddings
         return None if wire is None else wire.write(request)
 
@@ -182,7 +184,7 @@ class ApiProvider:
         pass  # targets share the transport
 
     def _fault(self, wire: Wire, answer: HttpAnswer, outgoing: Outgoing) -> ProviderError:
-        """Told by status and type, never by the words of a message."""
+        """The error of an answer, decided by status and type, never by the words of a message."""
         status = answer.status
         try:
             details = wire.explain(answer)
@@ -213,7 +215,7 @@ class ApiProvider:
         if 300 <= answer.status < 400:
             text += f", a redirection to {answer.headers.get('location', 'nowhere')}; name the address itself"
         elif details.message:
-            text += f": {shortened(details.message)}"
+            text += f": {shortened(details.message, LONGEST_MESSAGE)}"
         elif answer.body:
             text += f" with {_described(answer)}"
         if answer.status == 401 and self._key_name:
@@ -223,7 +225,7 @@ class ApiProvider:
         return text + _request_id(answer)
 
     def _versionless(self, url: str) -> str:
-        """What a server of OpenAI's kind may have missed in its address."""
+        """A hint for an address of an OpenAI-compatible server that may lack its version."""
         is_named = self._name == "http" or re.search(r"/v\d", urlsplit(url).path) or "/openai/" in url
         return "" if is_named else "; base URLs usually end in /v1"
 
@@ -233,14 +235,8 @@ class ApiProvider:
         return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
 
 
-def shortened(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """One line, and not too long a one."""
-    line = re.sub(r"\s+", " ", text).strip()
-    return line if len(line) <= longest else f"{line[:longest]} ..."
-
-
 def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with further fields; mappings are merged, anything else is replaced."""
+    """The body with more fields; mappings are merged, anything else is replaced."""
     for name, value in more.items():
         known = body.get(name)
         body[name] = merged(dict(known), value) if isinstance(known, dict) and isinstance(value, dict) else value
@@ -257,10 +253,10 @@ def _described(answer: HttpAnswer) -> str:
     kind = answer.content_type or "no content type"
     size = f"{len(answer.body):,} bytes of {kind}"
     # White space goes before anything is cut: what is cut has to be seen to be, because it may be cut inside a key.
-    beginning = shortened(answer.body[:MOST_LOOKED_AT].decode("utf-8", "replace"), LONGEST_QUOTE)
-    if beginning and len(answer.body) > MOST_LOOKED_AT and not beginning.endswith("..."):
-        beginning += " ..."
-    return f"{size} ({beginning})" if beginning else size
+    said = shortened(answer.body[:MOST_LOOKED_AT].decode("utf-8", "replace"), LONGEST_QUOTE)
+    if said and len(answer.body) > MOST_LOOKED_AT and not said.endswith("..."):
+        said += "..."
+    return f"{size} ({said})" if said else size
 
 
 def _request_id(answer: HttpAnswer) -> str:
@@ -268,8 +264,8 @@ def _request_id(answer: HttpAnswer) -> str:
 
 
 def _completed(reply: Reply, request: Request) -> Usage:
-    """The tokens of a reply. A count that the server did not tell is estimated, and then the whole is approximate: a
-    budget must not take it for an exact 0."""
+    """The tokens of a reply. A count that the server did not report is estimated, which makes the usage approximate: a
+    budget must not take a missing count for an exact 0."""
     usage = reply.usage
     said = reply.text or reply.thinking or reply.tool_calls
     output_told = not usage.approximate and (usage.output_tokens or not said)
@@ -286,11 +282,11 @@ def _completed(reply: Reply, request: Request) -> Usage:
 
 
 Where: TypeAlias = Literal["next message", "start of next turn", "next turn", "anywhere"]
-"""Where an API wants the results of calls. Messages of one role in a row are one turn."""
+"""The position in which an API requires the results of calls. Consecutive messages of one role are one turn."""
 
 
 def pair_calls(messages: Sequence[ChatMessage], where: Where) -> Sequence[ChatMessage]:
-    """The messages with whatever has no counterpart as text."""
+    """The messages, with text in place of calls without results and results without calls."""
     for message in messages:
         if message.tool_calls or message.tool_call_id:
             return _paired(messages, where)
@@ -299,7 +295,7 @@ def pair_calls(messages: Sequence[ChatMessage], where: Where) -> Sequence[ChatMe
 
 def _paired(messages: Sequence[ChatMessage], where: Where) -> Sequence[ChatMessage]:
     unanswered: dict[str, tuple[int, int]] = {}
-    """The calls that can still be answered, each with its place: the message, and the call in it."""
+    """The calls that can still be answered, each with its position: message and call."""
     answered: set[tuple[int, int]] = set()
     results: set[int] = set()
     follows_assistant = False
@@ -323,7 +319,7 @@ def _paired(messages: Sequence[ChatMessage], where: Where) -> Sequence[ChatMessa
 
 
 def _is_too_late(message: ChatMessage, where: Where, *, answers: bool, follows_assistant: bool) -> bool:
-    """Does a message end the time in which the calls before it can be answered?"""
+    """Whether a message ends the time in which earlier calls can be answered."""
     if where == "anywhere":
         return False
     if where == "next message":
@@ -334,7 +330,7 @@ def _is_too_late(message: ChatMessage, where: Where, *, answers: bool, follows_a
 
 
 def _with_words(message: ChatMessage, answered: set[int]) -> ChatMessage:
-    """An assistant's message, whose calls are words but for those that are answered."""
+    """An assistant's message with text in place of its unanswered calls."""
     if len(answered) == len(message.tool_calls):
         return message
     calls = list(enumerate(message.tool_calls))

@@ -1,9 +1,9 @@
-"""The one HTTP transport of a run: connections, timeouts, proxies, certificates.
+"""The only HTTP transport of a run: connections, timeouts, proxies, certificates.
 
-A request goes out, a status with headers and a body comes back, or a ProviderError that says what is wrong with the
-way there. What statuses and bodies mean is for the wire formats to say.
+It sends a request and returns a status with headers and a body, or raises a ProviderError that says what went wrong on
+the way. Wire formats decide what statuses and bodies mean.
 
-It is our own, on asyncio's sockets, because the client is what a run of many short calls spends its time on:
+It is our own, on asyncio's sockets, because a run of many short calls spends most of its time in the client:
 docs/design/providers.md has the measurements.
 """
 
@@ -33,28 +33,29 @@ from rejoinder.providers.tls import (
     is_about_client_certificate,
     make_context,
 )
+from rejoinder.words.numbers import in_seconds
 
 CONNECT_TIMEOUT_S = 30.0
 NEXT_ADDRESS_S = 0.25
-"""How long one address of a host is tried alone, before the next is tried beside it."""
+"""Seconds for which one address of a host is tried before the next is tried in parallel."""
 READ_ON_S = 2.0
-"""How much longer an answer may take that is arriving when its time is up. A process that was stopped for a while finds
-on waking that the time is up and the answer lies in the socket; it is paid for."""
+"""Extra seconds for an answer that is arriving when its time is up. A process that was suspended for a while wakes
+after the deadline and finds the answer, which is paid for, in the socket."""
 ARRIVING_S = 0.05
-"""An answer is arriving as long as its bytes have no longer gaps."""
+"""An answer is arriving as long as its bytes have no longer gaps, in seconds."""
 IDLE_S = 50.0
-"""Most servers close what was idle for a minute; a request must not meet them at it."""
+"""Most servers close connections that are idle for a minute; a request must not coincide with that."""
 WARY_S = 2.0
-"""How long no connection is used again if one was closed behind our back: longer than a first retry waits, so that
-a call whose server hangs up after each answer meets that once, and not until its retries are used up."""
+"""Seconds for which no connection is reused after one was closed unexpectedly. That is longer than the first retry
+waits, so that a server that hangs up after each answer costs a call one retry, not all of them."""
 REMEMBER_ADDRESSES_S = 60.0
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
-"""From a host and a port to addresses. Raises OSError if there are none."""
+"""Resolves a host and a port to addresses. Raises OSError if there are none."""
 
 
 class Transport:
-    """Opens connections in the event loop that uses it, when they are needed, and keeps them for the next request."""
+    """Opens connections when they are needed, in the event loop that uses it, and keeps them for later requests."""
 
     def __init__(
         self,
@@ -84,10 +85,10 @@ class Transport:
         once: tuple[tuple[str, str], ...] = (),
         timeout_s: float | None = None,
     ) -> HttpAnswer:
-        """One request and its answer; `once` are headers that differ from request to request.
+        """Send one request and return its answer; `once`: headers that differ from request to request.
 
-        It is never sent twice from here: whether it may be is for the caller to say. Where the time is up before it
-        was sent, the error has the type `connection`, and `timeout` afterwards.
+        It never retries: the caller decides. If the time is up before the request was sent, the error has the type
+        `connection`, afterwards `timeout`.
         """
         route = self._routes.get(url) or self._route(url)
         try:
@@ -124,7 +125,7 @@ class Transport:
         await asyncio.sleep(0)  # sockets are closed by the loop's next turn
 
     def _suspect(self, error: ProviderError, place: Place) -> None:
-        """Add what else may be wrong to a failure of a server that has never answered."""
+        """Add a possible cause to the failure of a server that has never answered."""
         if place.tls and self._client_certificate is None and place not in self._answered:
             error.message += f"; {PERHAPS_CERTIFICATE}"
 
@@ -132,7 +133,7 @@ class Transport:
         return bool(self._wary_until) and time.monotonic() < self._wary_until.get(place, 0.0)
 
     def _close_idle(self) -> bool:
-        """Close one idle connection. False if there is none."""
+        """Close one idle connection. False if none is idle."""
         for connections in self._idle.values():
             if connections:
                 connections.pop(0).close()
@@ -153,7 +154,7 @@ class Transport:
         return None
 
     async def _connect(self, place: Place, limit: _Limit | None) -> _Connection:
-        """A connection for which there is room; the room is left when the connection is closed, or not made."""
+        """Open a connection when a slot is free; the slot is released when the connection closes or cannot be made."""
         try:
             connection = await self._connect_within(place, limit)
         except BaseException:
@@ -171,7 +172,7 @@ class Transport:
                 return await self._connect_by_proxy(place, place.proxy)
         except TimeoutError:
             # Nothing was sent, so this says nothing about the call.
-            message = f"no connection to {place} within {seconds:g} s"
+            message = f"no connection to {place} within {in_seconds(seconds)}"
             raise ProviderError(message, type="connection", retryable=True) from None
 
     async def _connect_by_proxy(self, place: Place, proxy: Proxy) -> _Connection:
@@ -191,7 +192,7 @@ class Transport:
         return connection
 
     async def _dial(self, host: str, port: int, *, tls: bool) -> _Connection:
-        """A connection to the first address that takes one."""
+        """A connection to the first address that accepts one."""
         place = authority(host, port)
         context = self._tls() if tls else None
         known = await self._find(host, port)
@@ -212,7 +213,7 @@ class Transport:
         return connection
 
     async def _find(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, looked up once for all who ask at the same time."""
+        """The addresses of a host; simultaneous callers share one lookup."""
         known = self._addresses.get((host, port))
         if known is None or (known[1].done() and time.monotonic() > known[0]):
             lookup = asyncio.ensure_future(self._resolve(host, port))
@@ -240,11 +241,11 @@ class Transport:
 
 
 class _Limit(Struct, frozen=True):
-    """How long a call may take."""
+    """The time limit of a call."""
 
     seconds: float
     at: float
-    """When it is up, by the clock that the event loop has."""
+    """The deadline, by the event loop's clock."""
 
 
 class _Connection(asyncio.Protocol):
@@ -260,9 +261,9 @@ class _Connection(asyncio.Protocol):
         self._heard_at = 0.0
         self._is_new = True
         self._ended: ProviderError | None = None
-        """Why the connection is closed, where the other side closed it."""
+        """Why the other side closed the connection."""
         self._news: select.poll | None = None
-        """Tells whether there is something to be read; None where the system has no such thing."""
+        """Reports whether data can be read; None if the system has no poll."""
         self._is_lost = False
         self._on_lost: Callable[[], None] | None = None
 
@@ -299,10 +300,10 @@ class _Connection(asyncio.Protocol):
         if is_arriving and now - since < READ_ON_S:
             loop.call_later(ARRIVING_S / 5, self._time_is_up, waiter, seconds, since)
             return
-        self._fail(ProviderError(f"no answer within {seconds:g} s", type="timeout", retryable=True))
+        self._fail(ProviderError(f"no answer within {in_seconds(seconds)}", type="timeout", retryable=True))
 
     async def secure(self, tls: ssl.SSLContext, host: str) -> None:
-        """Go on in secret."""
+        """Continue over TLS."""
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         try:
@@ -335,7 +336,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def when_lost(self, call: Callable[[], None]) -> None:
-        """Have it called once, as soon as the connection is closed."""
+        """Register a function that is called once when the connection closes."""
         if self._is_lost:
             call()
         else:
@@ -392,7 +393,7 @@ class _Connection(asyncio.Protocol):
         return ProviderError(f"the connection to {self._place} broke off {where}", type="broken", retryable=True)
 
     def _refusal(self, problem: NotHttp | TooLarge) -> ProviderError:
-        """What is wrong with an answer that came and cannot be used."""
+        """The error of an answer that arrived and cannot be used."""
         if isinstance(problem, TooLarge):
             message = f"the answer of {self._place} is longer than {MOST_BODY // (1024 * 1024)} MiB"
             return ProviderError(message, type="too-large")
@@ -425,7 +426,7 @@ async def _open_tunnel(connection: _Connection, target: str, headers: tuple[tupl
 
 
 def _not_sent(error: ProviderError) -> ProviderError:
-    """The error of a connection that broke off before the call was sent, and so says nothing about the call."""
+    """The error of a connection that broke before the call was sent, and so says nothing about the call."""
     error.type = "connection" if error.type == "broken" else error.type
     return error
 
@@ -440,14 +441,14 @@ async def _resolve(host: str, port: int) -> list[str]:
 
 
 def _address_info(address: str, port: int) -> Any:
-    """What a socket needs to know of an address; nothing is looked up."""
+    """A socket's form of an address; nothing is looked up."""
     return socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
 
 
 def _put_first(addresses: list[str], taken: socket.socket) -> None:
-    """Try the address that took a connection first from now on, and the dead ones no more."""
+    """Put an address that accepted a connection first, so that no dead one is tried before it."""
     if len(addresses) > 1:
-        with contextlib.suppress(OSError, ValueError):  # it may be closed already, or be written in another way
+        with contextlib.suppress(OSError, ValueError):  # it may be closed already, or fail differently
             address = str(taken.getpeername()[0])
             addresses.remove(address)
             addresses.insert(0, address)

@@ -1,8 +1,8 @@
-"""Reading answers as liberally as the vendors' own clients do: a reply that was paid for is not lost over a trifle.
+"""Reading answers as liberally as the vendors' own clients: a paid reply is not lost over a trifle.
 
-What is in order is read in one go. Only what is not is read again, slowly: with a mark at its beginning, numbers that
-JSON does not have, halves of characters, nulls in the place of what could be left out, or counts that are none. A text
-that is no text stays an error, because there is no telling what it was meant to say.
+A well-formed answer is read in one step. Only a malformed one is read again, slowly: with a byte order mark, numbers
+that JSON does not have, unpaired surrogates, nulls in place of optional values, or invalid counts. A text field that is
+not text stays an error, because its meaning is unknown.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import msgspec
 T = TypeVar("T")
 
 _MOST_TOKENS = 2**53
-"""No call has as many; a number like this is a mistake of the server."""
+"""No call has this many tokens; such a number is a mistake of the server."""
 _USAGES = ("usage", "usageMetadata")
 _OF_THE_MODEL = frozenset({"arguments", "args", "input"})
-"""What a model calls a tool with: a null in it is the model's own word."""
+"""Arguments of a tool call: a null in them is the model's own word."""
 
 
 def read_json(decoder: msgspec.json.Decoder[T], body: bytes, *, nulls: bool = False) -> T:
-    """A body as what it should be. Raises msgspec.DecodeError or UnicodeDecodeError if it is something else.
+    """A body as the expected type. Raises msgspec.DecodeError or UnicodeDecodeError if it is something else.
 
-    `nulls`: they are values like others, because it is unknown what belongs in their place.
+    `nulls`: nulls are values like any other, because it is unknown what belongs in their place.
     """
     try:
         return decoder.decode(body)
@@ -33,12 +33,12 @@ def read_json(decoder: msgspec.json.Decoder[T], body: bytes, *, nulls: bool = Fa
 
 
 def read_raw(body: bytes) -> Any:
-    """A body that was read before, as it stands."""
+    """The raw values of a body that was already read successfully."""
     return read_json(_ANYTHING, body, nulls=True)
 
 
 def count(told: Any) -> int:
-    """A count of tokens, whichever way a server writes it: 10, 10.0, "10". What is no count is 0, as if not told."""
+    """A count of tokens, however a server writes it: 10, 10.0, "10". An invalid count is 0, like a missing one."""
     if type(told) is int:
         return told if 0 < told < _MOST_TOKENS else 0
     if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 20:
@@ -49,7 +49,7 @@ def count(told: Any) -> int:
 
 
 def arguments_text(given: Any) -> str:
-    """What a tool is called with, as JSON text; some servers send the object itself."""
+    """A tool call's arguments as JSON text; some servers send the object itself."""
     if isinstance(given, str):
         return given or "{}"
     text = msgspec.json.encode(given).decode()
@@ -57,7 +57,8 @@ def arguments_text(given: Any) -> str:
 
 
 def arguments_object(text: str) -> msgspec.Raw:
-    """The same for an API that takes nothing but an object: a text that is none stands in one."""
+    """A tool call's arguments as an object, for an API that accepts nothing else; another text is wrapped in
+    an object."""
     try:
         if isinstance(msgspec.json.decode(text), dict):
             return msgspec.Raw(text)
@@ -76,7 +77,7 @@ def _read_again(decoder: msgspec.json.Decoder[T], body: bytes, error: Exception,
         raise error from None
     tidy = _tidied(value, nulls=nulls)
     try:
-        # Written anew, because what is not a number in JSON becomes null by it.
+        # Written again, because this turns values that are not JSON numbers into null.
         return decoder.decode(msgspec.json.encode(tidy))
     except msgspec.ValidationError:
         if not isinstance(tidy, dict) or not any(tidy.pop(name, None) is not None for name in _USAGES):
@@ -85,7 +86,7 @@ def _read_again(decoder: msgspec.json.Decoder[T], body: bytes, error: Exception,
 
 
 def _tidied(value: Any, *, nulls: bool) -> Any:
-    """A value that can be written: halves of characters replaced, and nulls left out unless they are to stay."""
+    """A value that can be written: unpaired surrogates replaced, and nulls left out unless `nulls`."""
     if isinstance(value, str):
         return _whole(value)
     if isinstance(value, list):

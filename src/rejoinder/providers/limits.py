@@ -1,20 +1,20 @@
-"""The limiter: how fast a provider may be asked. One for each provider and key, shared by all conversations.
+"""The limiter: how fast a provider may be called. One per provider and key, shared by all conversations.
 
-It starts open. What it learns, it learns from answers:
+It starts open, and learns from answers:
 
-- Headers that tell what is left until when (`x-ratelimit-*`, `anthropic-ratelimit-*`, `ratelimit-*`): no more is sent
-  than what is left.
-- A 429: we ask too often. From what was let through lately follows a *rate*; it is set a little below that, and grows
-  again while nothing is refused, slowly where the limit was last.
-- A 529 or 503: too much at once. The *window* of calls under way shrinks by a third, and grows by one for each
+- Headers with the remaining allowance and its renewal (`x-ratelimit-*`, `anthropic-ratelimit-*`, `ratelimit-*`): no
+  more is sent than remains.
+- A 429: we call too often. The calls that were accepted lately give a *rate*. The limiter sets it a little lower, and
+  raises it while nothing is refused, slowly near the last limit.
+- A 529 or 503: too many at once. The *window* of calls in progress shrinks by a third, and grows by one for each
   round of answers.
-- Nothing but refusals: we are *locked out*, which says nothing about how much would be let through. Single calls try
-  after longer and longer pauses, and the time until one succeeds counts when the rate is worked out.
+- Nothing but refusals: we are *locked out*, which does not show how much would be accepted. Single calls try after
+  longer and longer pauses, and the time until one succeeds counts when the rate is computed.
 
 `Retry-After` holds for all calls with the same key.
 
-Refusals come at once and answers after seconds, so a call counts as let through until it is refused. When calls that
-were sent before a cut are refused as well, they only tell how many of them were too many: a wave of refusals cuts once.
+Refusals arrive at once and answers after seconds, so a call counts as accepted until it is refused. If calls that were
+sent before a cut are refused as well, they only show how many of them were too many: a wave of refusals cuts once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Limiter:
         self._name = name
         self._clock = clock
         self._returned: deque[asyncio.Future[int]] = deque()
-        """Calls that were refused: they are older than those that wait."""
+        """Refused calls: they are older than the calls that wait."""
         self._waiters: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -45,7 +45,7 @@ class Limiter:
         self._waited_s = 0.0
 
     async def enter(self, *, again: bool = False) -> int:
-        """Wait until a call may be made. The ticket that comes back is handed in with what came of the call."""
+        """Wait until a call may be made; return a ticket, which is handed in with the call's result."""
         now = self._clock()
         if not self._is_anyone_waiting() and self._delay(now) <= 0:
             return self._let_in(now)
@@ -71,12 +71,12 @@ class Limiter:
                 waiter.set_exception(ShutDown())
 
     def sending(self) -> Sent:
-        """A request goes out now. What comes back is handed in with the headers of its answer."""
+        """Note that a request is sent now. The returned value is handed in with the headers of its answer."""
         return self._allowances.sending(self._clock())
 
     def leave(self, *, tokens: int | None = None, refused: bool = False) -> None:
-        """A call came back; `tokens` is what it used, None when it was not accepted. `refused`: no call goes on, so
-        nothing is learned from the refusal."""
+        """Note that a call has returned. `tokens`: its usage; None if it was not accepted. `refused`: no calls follow,
+        so nothing is learned from the refusal."""
         self._pace.in_flight -= 1
         self._refused += refused
         if tokens is not None:
@@ -86,7 +86,7 @@ class Limiter:
         self._pump()
 
     def refused(self, ticket: int, pressure: str, retry_after_s: float | None, back_off: tuple[float, float]) -> None:
-        """A call was turned away. `back_off` is the first and the longest pause where the provider names none."""
+        """Note a refused call. `back_off`: the first and the longest pause if the provider names none."""
         now = self._clock()
         self._refused += 1
         is_told_when = retry_after_s is not None or self._allowances.tell_when(now)
@@ -95,25 +95,26 @@ class Limiter:
         self._pump()
 
     def read(self, headers: Mapping[str, str], sent: Sent, *, failed: bool = False) -> None:
-        """Learn from the headers of an answer what was left when its request arrived, and until when.
+        """Learn from an answer's headers how much was left when its request arrived, and until when.
 
-        A failure is told at once, so its figures are fresh. Other answers are as old as the model took to think.
+        A failure is reported at once, so its figures are current. Other answers are as old as the model's thinking
+        time.
         """
         has_rate = self._pace.rate is not None
         self._allowances.read(headers, sent, self._clock(), failed=failed, has_rate=has_rate)
 
     @property
     def next_in_s(self) -> float:
-        """Seconds until the next call may be made, as far as that is known."""
+        """Seconds until the next call may be made, as far as known."""
         delay = self._delay(self._clock())
         return 0.0 if delay == float("inf") else delay
 
     def left(self) -> dict[str, tuple[float, float]]:
-        """What the provider last said is left of each kind, and in how many seconds it is renewed."""
+        """The last reported allowance of each kind, and the seconds until it is renewed."""
         now = self._clock()
         return {kind: (one.left, max(0.0, one.until - now)) for kind, one in self._allowances.by_kind.items()}
 
-    def report(self) -> LimiterResult:
+    def report(self, targets: tuple[str, ...] = ()) -> LimiterResult:
         rate, window = self._pace.rate, self._pace.window
         return LimiterResult(
             self._name,
@@ -122,13 +123,14 @@ class Limiter:
             round(self._waited_s, 3),
             None if rate is None else round(rate, 2),
             None if window is None else max(1, int(window)),
+            targets,
         )
 
     def _is_anyone_waiting(self) -> bool:
         return bool(self._returned or self._waiters)
 
     def _delay(self, now: float) -> float:
-        """Seconds until the next call may be made; infinite where it waits for another to come back."""
+        """Seconds until the next call may be made; infinite if it waits for another call to return."""
         return max(0.0, max(self._pace.free_at(), self._allowances.free_at()) - now)
 
     def _let_in(self, now: float) -> int:
@@ -136,12 +138,12 @@ class Limiter:
         return self._pace.let_in(now)
 
     def _turn_back(self, ticket: int) -> None:
-        """A caller was admitted and had been cancelled."""
+        """Take back the admission of a cancelled caller."""
         self._pace.turn_back(ticket)
         self._pump()
 
     def _pump(self) -> None:
-        """Admit the calls that may go now, and come back when the next one may."""
+        """Admit the calls that may be made now, and run again when the next one may."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

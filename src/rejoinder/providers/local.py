@@ -1,7 +1,7 @@
-"""`local`: a model on this machine, by llama.cpp (extra `local`). Any GGUF file by its path, or one by name.
+"""`local`: a model on this machine, run by llama.cpp (extra `local`). Any GGUF file by its path, or one by name.
 
-It costs nothing, needs no key, and runs in a process of its own, which all targets of a run that name the same file
-share. Equal replies are promised with a seed and one worker only.
+It costs nothing, needs no key, and runs in its own process, which all targets of a run that name the same file share.
+Equal replies are promised only with a seed and one worker.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from rejoinder.providers.shared import Exchange
 
 SLOTS, CONTEXT, MOST_TOKENS = 4, 2048, 256
-"""Conversations at the same time, tokens of one, and tokens of a reply where the target does not say."""
+"""Conversations at the same time, tokens of one, and tokens of a reply if the target does not say."""
 LARGEST = (1 << 31) - 1
 """Above it llama.cpp's numbers overflow."""
 
 
 @lru_cache(maxsize=1)
 def is_installed() -> bool:
-    """Found without importing it."""
+    """Whether llama.cpp is installed, without importing it."""
     from importlib.util import find_spec
 
     return find_spec("xllamacpp") is not None
@@ -60,7 +60,7 @@ class LocalProvider:
 
     async def reply_within(self, request: Request, timeout_s: float | None) -> Reply:
         if any(message.tool_calls or message.role == "tool" for message in request.messages):
-            message = "the local model knows no tools, and there are some in this conversation"
+            message = "the local model does not support tools, and this conversation has some"
             raise ProviderError(message, type="request")
         server = self._server(embeds=request.embed is not None)
         async with server.room:
@@ -92,7 +92,8 @@ class LocalProvider:
         return self._exchange.shared(loading, lambda: LocalServer(loading))
 
     def _provider(self, server: LocalServer, address: str, *, embeds: bool) -> ApiProvider:
-        """The server speaks OpenAI's format. Its address is another one after it was started again."""
+        """A provider for the server's current address, which changes when it restarts. The server speaks OpenAI's
+        format."""
         provider = self._providers.get(embeds)
         if provider is None or provider.address != address:
             provider = self._providers[embeds] = self._opened(server, address)
@@ -103,7 +104,7 @@ class LocalProvider:
         from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
 
         class Seeded(OpenAiChat):
-            """Trials and turns have seeds of their own, else all repeats would be equal."""
+            """Gives each trial and turn its own seed; otherwise all repeats would be equal."""
 
             def parameters(self, request: Request) -> dict[str, Any]:
                 return {**super().parameters(request), "seed": _seed(seed, request)}
@@ -115,7 +116,7 @@ class LocalProvider:
         provider = ApiProvider(
             "the local model",
             Wires(wire, embeddings),
-            self._exchange.transport({}),  # no proxy stands between
+            self._exchange.transport({}),  # no proxy in between
             self._exchange.limiter("local", address, None),
             {"content-type": "application/json", "authorization": f"Bearer {server.key}"},
         )
@@ -123,7 +124,8 @@ class LocalProvider:
         return provider
 
     def foresee(self, request: Request) -> Usage:
-        """At most: no token is shorter than a byte, and roles and the system text of the template need some more."""
+        """The maximum usage: no token is shorter than a byte, and roles and the template's system text need
+        some more."""
         sent = sum(len(message.content.encode()) + 16 for message in request.messages) + len(request.embed or "") + 64
         context = int(self._settings.values.get("context") or CONTEXT)
         return Usage(min(sent, context), 0 if request.embed is not None else self._sampling.max_output_tokens or 0)
@@ -144,14 +146,14 @@ def _sampling(settings: Settings) -> Sampling:
 
 
 def _seed(seed: int, request: Request) -> int:
-    """Another one for each trial and turn, for each vote of a judge, and for a first turn that is asked afresh."""
+    """A separate seed for each trial and turn, each vote of a judge, and each control."""
     ordinal = request.key.rpartition("-")[2]
     return crc32(f"{seed} {request.trial} {request.turn} {request.kind} {ordinal}".encode()) & LARGEST
 
 
 def _answer_form(settings: Settings) -> dict[str, Any]:
-    """Output that a JSON Schema constrains. Where equal replies are wanted, nothing is taken over from the calls
-    before: a prompt that is read in other pieces gives numbers that differ in their last digits."""
+    """Output constrained by a JSON Schema. If equal replies are required, nothing is reused from earlier calls: a
+    prompt that is processed in other pieces gives numbers that differ in their last digits."""
     form: dict[str, Any] = {}
     if settings.values.get("seed") is not None and settings.target.workers == 1:
         form["cache_prompt"] = False

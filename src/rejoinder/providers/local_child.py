@@ -1,8 +1,8 @@
-"""The process in which llama.cpp runs: a server on loopback, until standard input ends.
+"""The process that runs llama.cpp: a server on loopback, until standard input ends.
 
-It is a process of its own because llama.cpp aborts, crashes or hangs in ordinary situations, such as too little memory.
+It is a separate process because llama.cpp aborts, crashes or hangs in ordinary situations, such as too little memory.
 It is started as a file and imports nothing of rejoinder. The first line of standard input says what to load; the first
-line of standard output, where the server listens.
+line of standard output is the server's address.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def main() -> None:
 
 
 def _die_with_parent() -> None:
-    """While a file is loaded nothing reads standard input, and a hostile one may be loaded for ever. Where memory runs
-    out, this process is the one to go."""
+    """End with the parent. While a file is loaded nothing reads standard input, and loading a hostile file may never
+    end. If memory runs out, this process is the one to be killed."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -56,7 +56,7 @@ def _parameters(llama: Any, settings: dict[str, Any]) -> Any:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     params.api_keys = [settings["key"]]
     params.cache_ram_mib = 64
-    params.verbosity = 1  # errors, of which the first tells why a file cannot be loaded
+    params.verbosity = 1  # errors; the first says why a file cannot be loaded
     params.fit_params = params.ui = params.endpoint_slots = False
     if settings["embeds"]:
         params.embedding = True

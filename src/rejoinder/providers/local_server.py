@@ -1,4 +1,4 @@
-"""A process of llama.cpp that serves one file of weights to all targets of a run."""
+"""A llama.cpp process that serves one weights file to all targets of a run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.providers.base import ProviderError
+from rejoinder.words.numbers import in_seconds
 
 READY_S = 120.0
-"""A cold disk and a large file take their time; a process that says nothing for so long hangs."""
+"""A cold disk and a large file take their time; a process that is silent for longer hangs."""
 ENDING_S = 2.0
 MOST_STARTS = 3
 _KEPT = 1 << 15
-"""Bytes of what it says on standard error."""
+"""Bytes kept of its standard error."""
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
-"""Variables of the environment that it gets. It needs no keys."""
+"""Environment variables that it gets. It needs no keys."""
 
 
 class Loading(Struct, frozen=True, kw_only=True):
-    """What is loaded, and how. Equal ones are one process."""
+    """A file to load and its parameters. Equal values share one process."""
 
     path: str
     name: str
@@ -37,7 +38,7 @@ class Loading(Struct, frozen=True, kw_only=True):
     threads: int
     embeds: bool = False
     pooling: str | None = None
-    """How the vector of a text is made of those of its tokens, where the file does not say."""
+    """The method that makes a text's vector from its tokens' vectors, if the file does not say."""
 
 
 class _Ready(Struct):
@@ -53,20 +54,20 @@ class LocalServer:
         self._listening: asyncio.Task[None] | None = None
         self._starts = 0
         self.key = token_hex(16)
-        """Without it a web page that is open in a browser could ask the server."""
+        """Without a key, a web page that is open in a browser could call the server."""
         self.room = asyncio.Semaphore(loading.slots)
-        """Calls that wait for a slot wait here, where no time limit runs."""
+        """Calls wait here for a slot, where no time limit runs."""
         self._address = ""
 
     async def address(self) -> str:
-        """Where it listens; it is started if it does not run. Raises ProviderError where it cannot be."""
+        """The server's address; starts it if it is not running. Raises ProviderError if it cannot start."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
                 await self._start()
             return self._address
 
     async def has_ended(self) -> bool:
-        """Has its process ended? It may be just about to, where a call was cut off."""
+        """Whether its process has ended. After a broken call it may be about to end, so this waits a little."""
         process = self._process
         if process is None:
             return True
@@ -75,7 +76,7 @@ class LocalServer:
         return process.returncode is not None
 
     async def end_if_stuck(self) -> None:
-        """End a process that does not even say that it is well: it is started again for the next call."""
+        """End a process that does not answer a health request: it restarts for the next call."""
         process, address = self._process, self._address
         if process is None or process.returncode is not None or not await _is_silent(address):
             return
@@ -91,7 +92,7 @@ class LocalServer:
         environment["GGML_NO_BACKTRACE"] = "1"  # else it would run a debugger on itself
         child = str(Path(__file__).with_name("local_child.py"))
         pipe = asyncio.subprocess.PIPE
-        # -P: the folder of this file has modules whose names are those of the standard library.
+        # -P: the folder of this file has modules with names from the standard library.
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", child),
             stdin=pipe,
@@ -107,7 +108,7 @@ class LocalServer:
             self._address = msgspec.json.decode(line, type=_Ready).address
         except (TimeoutError, ConnectionError):
             await self.close()
-            raise self._fault(f"it was not ready after {READY_S:.0f} s") from None
+            raise self._fault(f"it was not ready after {in_seconds(READY_S)}") from None
         except msgspec.MsgspecError:  # it said nothing and ended
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), ENDING_S)
@@ -122,7 +123,7 @@ class LocalServer:
             self._said += said[: _KEPT - len(self._said)]
 
     def _reason(self, code: int | None) -> str:
-        """Why it ended, from what it said and how."""
+        """Why it ended, from its output and its exit code."""
         lines = self._said.decode(errors="replace").splitlines()
         if missing := next((line for line in lines if "No module named 'xllamacpp'" in line), None):
             return missing.strip()
@@ -163,7 +164,7 @@ class LocalServer:
 
 
 async def _is_silent(address: str) -> bool:
-    """Does a server leave a question about its health without an answer? A busy one answers."""
+    """Whether a server leaves a health request unanswered. A busy one answers."""
     place = urlsplit(address)
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(ENDING_S):

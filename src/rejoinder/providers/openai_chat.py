@@ -1,10 +1,10 @@
 """OpenAI's chat completions, which many other servers speak too.
 
-Messages go as they are, in their order and with their roles. A tool's message carries the id of the call that it
-answers; if there is no such call right before it, the API would refuse it, so its text goes as a user's message.
+Messages are sent unchanged, in their order and with their roles. A tool's message carries the id of the call that it
+answers; if that call is not right before it, the API would refuse it, so its text is sent as a user's message.
 
-Of embeddings, the vector is asked for in base64, as OpenAI's own client does: it is a third as long as the numbers
-written out. Servers that do not know of this send the numbers, and are understood.
+Vectors are requested in base64, as OpenAI's own client does: a third of the length of written numbers. Servers that do
+not know base64 send the numbers, which are accepted.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.json_fields import arguments_text, count, read_json, read_raw
 from rejoinder.providers.settings import Sampling
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
+from rejoinder.words.numbers import plural, shortened
 
 _FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-"""What no waiting helps against, although it comes as a 429."""
+"""Error codes that no waiting helps against, although they come with status 429."""
 
 
 class OpenAiWire(api.JsonWire):
-    """What OpenAI's APIs have in common."""
+    """The part that OpenAI's APIs share."""
 
     def explain(self, answer: HttpAnswer) -> api.ErrorDetails:
-        """The error object of OpenAI, and the looser ones of servers that follow it."""
+        """Read OpenAI's error object, and the looser ones of servers that imitate it."""
         try:
             body = read_json(_ERROR_DECODER, answer.body)
         except msgspec.MsgspecError:
@@ -75,8 +76,8 @@ class OpenAiChat(OpenAiWire):
                     message["content"] = self._empty
         return self.outgoing(messages=messages, **self.parameters(request), tools=write_tools(request.tools))
 
-    def parameters(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - of others they depend on it
-        """What is asked of the model beside the messages."""
+    def parameters(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - subclasses use it
+        """Request parameters besides the messages."""
         return self._fixed
 
     def read(self, answer: HttpAnswer) -> Reply:
@@ -108,7 +109,7 @@ class OpenAiChat(OpenAiWire):
         )
 
     def _wanted_back(self, answer: HttpAnswer) -> WantedBack | None:
-        """What some servers want back with their calls. OpenAI's own has none of it."""
+        """Fields that some servers require back with their tool calls. OpenAI's own API has none."""
         message = read_raw(answer.body)["choices"][0]["message"]
         parts = message, *message["tool_calls"]
         kept = [{name: part[name] for name in _KEPT if part.get(name)} for part in parts]
@@ -116,7 +117,7 @@ class OpenAiChat(OpenAiWire):
 
 
 _PASSING = {"rate_limit_exceeded": 429, "server_error": 500, "overloaded": 503, "error": 500}
-"""What words in an answer of status 200 would be as a status."""
+"""The HTTP status that an error word in an answer of status 200 stands for."""
 
 
 def told_inside(error: OpenAiError | str) -> ProviderError:
@@ -126,8 +127,9 @@ def told_inside(error: OpenAiError | str) -> ProviderError:
     word = error.code or error.type or ""
     status = word if isinstance(word, int) else count(word) or _PASSING.get(word)
     kind = str(error.code or error.type or "error")
+    said = shortened(error.message or "it does not say which", api.LONGEST_MESSAGE)
     return ProviderError(
-        f"the answer tells of an error ({kind}): {api.shortened(error.message or 'it does not say which')}",
+        f"the answer reports an error ({kind}): {said}",
         type=kind,
         retryable=status in api.RETRYABLE,
         status=status,
@@ -147,13 +149,13 @@ def _parameters(sampling: Sampling, limit_field: str) -> dict[str, Any]:
 
 
 _KEPT = ("reasoning_content", "reasoning_details", "extra_content")
-"""What DeepSeek, OpenRouter and Gemini's gateway put beside a message that calls tools, or beside a call of it."""
+"""Fields that DeepSeek, OpenRouter and Gemini's gateway add to a message with tool calls, or to a call."""
 
 
 def write_messages(
     messages: Sequence[ChatMessage], kept: Callable[[ChatMessage], list[Any] | None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """Messages as OpenAI's API takes them."""
+    """Messages in the form of OpenAI's API."""
     return [_with_kept(_message(message), kept(message)) for message in api.pair_calls(messages, "next message")]
 
 
@@ -165,7 +167,7 @@ def _with_kept(written: dict[str, Any], kept: list[Any] | None) -> dict[str, Any
 
 
 def write_tools(tools: Sequence[Offered]) -> list[dict[str, Any]] | None:
-    """Tools as they are offered; None if there are none."""
+    """Tools in the form of OpenAI's API; None if there are none."""
     return [{"type": "function", "function": function_of(tool)} for tool in tools] or None
 
 
@@ -175,10 +177,10 @@ def function_of(tool: Offered) -> dict[str, Any]:
 
 
 def _result(message: ChatMessage) -> str:
-    """A tool's result is a text here; what it showed beside that is said."""
+    """A tool's result as text; other content is mentioned."""
     if not message.pictures:
         return message.content
-    left = "an image" if len(message.pictures) == 1 else f"{len(message.pictures)} images"
+    left = plural(len(message.pictures), "an image", f"{len(message.pictures)} images")
     return f"{message.content}\n({left} that cannot be shown)".lstrip()
 
 
@@ -197,7 +199,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
 
 
 def _spoken(content: str | list[_Chunk] | None) -> tuple[str, str]:
-    """What is said and what is thought. Most servers give a text; Mistral's reasoning models give chunks of both."""
+    """The reply and the thoughts. Most servers give a text; Mistral's reasoning models give chunks of both."""
     if not isinstance(content, list):
         return content or "", ""
     thoughts = [inner.text or "" for chunk in content for inner in chunk.thinking]
@@ -245,7 +247,7 @@ class _Message(Struct):
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
     reasoning_content: str | None = None
-    """Where DeepSeek, vLLM and others put what the model thought; OpenRouter and Ollama say `reasoning`."""
+    """The field in which DeepSeek, vLLM and others put the thoughts; OpenRouter and Ollama use `reasoning`."""
     reasoning: str | None = None
 
 
@@ -271,7 +273,7 @@ class _OutputDetails(Struct):
 
 
 class _Usage(Struct):
-    """Counts are read by `count`: servers write them in more ways than one."""
+    """Counts, read by `count`: servers write them in more ways than one."""
 
     prompt_tokens: Any = None
     completion_tokens: Any = None
@@ -330,7 +332,7 @@ class OpenAiEmbeddings(OpenAiWire):
 
 
 def _embedding_usage(usage: _EmbeddingUsage | None) -> Usage:
-    """Some servers tell the total alone, which is the same: nothing is put out that would be counted."""
+    """Some servers report only the total, which is the same, because embeddings have no output tokens."""
     return Usage(count(usage.prompt_tokens) or count(usage.total_tokens)) if usage else Usage()
 
 

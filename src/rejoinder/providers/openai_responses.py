@@ -1,6 +1,6 @@
-"""OpenAI's responses API, used where a target says `api: responses`.
+"""OpenAI's Responses API, used if a target has `api: responses`.
 
-The system message goes as `instructions`. Calls of tools and their results are items of their own.
+The system message is sent as `instructions`. Tool calls and their results are separate items.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OpenAiResponses(OpenAiWire):
         )
 
     def _wanted_back(self, response: _Response, answer: HttpAnswer) -> WantedBack | None:
-        """What was thought before a call goes back with it: the model goes on from there."""
+        """The thoughts before a tool call, which are sent back with it so that the model can continue from them."""
         if all(item.type != "reasoning" for item in response.output):
             return None
         return self.keep(read_raw(answer.body)["output"])

@@ -1,4 +1,4 @@
-"""The pace of calls: the rate and the window that follow from what was let through and what was refused."""
+"""The pace of calls: a rate and a window, computed from accepted and refused calls."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import random
 from msgspec import Struct
 
 BELOW = 0.92
-"""Of what was let through, what is asked for after a refusal."""
+"""The share of the accepted rate that is used after a refusal."""
 LEAST_GROWTH, MOST_GROWTH = 0.003, 0.1
-"""By what share the rate grows in a second: the least where the limit was last, the most far from there."""
+"""Growth of the rate per second: the first near the last limit, the second far from it."""
 SHORTEST_RATE = 0.05
 SHRINK = 0.7
-"""What is left of the window after an overload."""
+"""The share of the window that remains after an overload."""
 TRIAL_S = 0.5
-"""After a lock-out one call goes ahead of the others, for as long as a refusal takes to come back."""
+"""After a lock-out one call goes first, and the others wait this long: the time that a refusal takes to return."""
 _CATCH_UP_S = 0.05
-"""A late timer is made up for, but not by a burst."""
+"""A late timer is made up for, but without a burst."""
 
 
 class Pace:
@@ -35,7 +35,7 @@ class Pace:
         self._locked_out = 0
 
     def free_at(self) -> float:
-        """When the next call may be made; infinite where it waits for another to come back."""
+        """The time when the next call may be made; infinite if it waits for another call to return."""
         if self.window is not None and self.in_flight >= max(1, int(self.window)):
             return float("inf")
         return max(self._paused_until, self._next_at)
@@ -61,7 +61,7 @@ class Pace:
     def refuse(
         self, now: float, ticket: int, pressure: str, back_off: tuple[float, float], *, is_told_when: bool
     ) -> None:
-        """Learn from a refusal. `is_told_when`: the provider says when there will be more."""
+        """Learn from a refusal. `is_told_when`: the provider says when more will be allowed."""
         self.in_flight -= 1
         if ticket == self._stretch.number:
             self._end_stretch(now)
@@ -77,7 +77,7 @@ class Pace:
         self._stretch.pause_s = max(self._stretch.pause_s, self._paused_until - now)
 
     def grow(self) -> None:
-        """A call was answered while others had to wait."""
+        """Note that a call was answered while others had to wait."""
         if self.window is not None:
             self.window += 1 / self.window
         if self.rate is not None:
@@ -87,7 +87,7 @@ class Pace:
             self.rate += min(share, self.rate / 50)
 
     def _end_stretch(self, now: float) -> None:
-        """The first refusal of a wave."""
+        """End a stretch, at the first refusal of a wave."""
         self._ended = self._stretch
         jitter = random.uniform(1, 1.1)
         self._end = _End(now, self.rate, self.window, self._locked_out, self.in_flight + 1, jitter)
@@ -95,7 +95,7 @@ class Pace:
         self._stretch = _Stretch(self._ended.number + 1)
 
     def _settle(self, pressure: str) -> None:
-        """Draw the conclusions from a wave of refusals, with each of them anew."""
+        """Compute rate and window from a wave of refusals, again after each of them."""
         ended, end = self._ended, self._end
         # An overloaded server may still be working on calls sent long ago.
         passed = (ended.sent if pressure == "rate" else end.under_way) - ended.refused
@@ -117,7 +117,7 @@ class Pace:
             self.window = max(1.0, min(SHRINK * most, passed))
 
     def _cut_rate(self, passed: int) -> float:
-        """A little less than what was let through since the last cut."""
+        """A little less than the rate accepted since the last cut."""
         ended, end = self._ended, self._end
         began = ended.after if end.locked_out and ended.after else ended.began
         let_through = passed / max(1.0, end.at - began, ended.pause_s)
@@ -125,13 +125,13 @@ class Pace:
         if end.rate is not None:
             let_through = min(let_through, end.rate)
             if not end.locked_out:
-                # A short stretch says little: half of the rate that went well so far is the least to go on with.
+                # A short stretch says little: the new rate is at least half of the rate that worked so far.
                 let_through = max(let_through, end.rate / 2)
                 self._ceiling = end.rate
         return max(SHORTEST_RATE, BELOW * let_through)
 
     def _own_pause(self, pressure: str, first: float, longest: float) -> float:
-        """How long to hold back where the provider does not say."""
+        """Seconds to pause if the provider does not say."""
         end = self._end
         if self._locked_out:
             return min(longest, first * 2 ** min(self._locked_out - 1, 60) * end.jitter)
@@ -149,14 +149,14 @@ class _Stretch(Struct):
     sent: int = 0
     refused: int = 0
     after: float = 0.0
-    """When the last stretch ended that was not a lock-out."""
+    """The end of the last stretch that was not a lock-out."""
     began: float = 0.0
     pause_s: float = 0.0
-    """For how long no call was admitted before it."""
+    """Seconds before it in which no call was admitted."""
 
 
 class _End(Struct, frozen=True):
-    """How things were when a stretch ended."""
+    """The state at the end of a stretch."""
 
     at: float = 0.0
     rate: float | None = None

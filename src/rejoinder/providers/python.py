@@ -1,15 +1,15 @@
-"""`python`: a function of the user's answers. `call: module:function`, sync or async, is given the `Request`, or, where
-it has a parameter `messages`, the conversation as a list of plain dictionaries.
+"""`python`: a function of the user answers. `call: module:function`, sync or async, gets the `Request`, or, if it has a
+parameter `messages`, the conversation as a list of plain dictionaries.
 
-It returns a text, a mapping with `text` and token counts, or a `Reply`. A sync function runs in a thread of its own,
-so that it may block. The module is looked for in the suite's folder and in the project's root.
+It returns a text, a mapping with `text` and token counts, or a `Reply`. A sync function runs in its own thread, so that
+it may block. The module is looked for in the suite's folder and in the project's root.
 
-What keeps the conversation itself is a class, or a context manager, whose object has `ask`: it is made when a
-conversation begins, asked only what is new, and left when the conversation ends.
+To keep the conversation itself, the target is a class or a context manager whose object has `ask`: the object is made
+when a conversation begins, gets only new messages, and is left when the conversation ends.
 
 Providers of installed packages (entry points of the group `rejoinder.providers`) work alike. The entry point is called
 with the target (its `name` and `settings`) when a run needs it, and returns such a function, or an object with such a
-method `reply`. Its attribute `traits` says what the provider is: a mapping, or a `ProviderInfo`.
+method `reply`. Its attribute `traits` describes the provider: a mapping, or a `ProviderInfo`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from msgspec import structs
 from rejoinder.errors import UsageError
 from rejoinder.model import NO_USAGE, ChatMessage, Reply, Request, Target, Usage, estimate_usage
 from rejoinder.model.providers import ProviderInfo, Traits
-from rejoinder.project import PROVIDERS_GROUP, find_entry_point
+from rejoinder.project.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.vector_bytes import check_vector, no_embeddings, pack_vector
-from rejoinder.user_code import FunctionFault, call_function, in_words, raised_at
+from rejoinder.user_code.functions import FunctionFault, call_function, in_words, raised_at
 
 
 class PythonProvider:
@@ -63,7 +63,7 @@ class PythonProvider:
         pass
 
     async def _call(self, request: Request) -> Any:
-        """Raises FunctionFault."""
+        """Call the function. Raises FunctionFault."""
         if "messages" not in self._parameters:
             return await call_function(self._name, self._folders, self._function, request)
         named = {"messages": plain_messages(request.messages), "request": request}
@@ -97,7 +97,7 @@ class PythonProvider:
         return reply
 
     def _refuse_nonsense(self, reply: Reply, answer: Any) -> None:
-        """An answer that cannot be recorded is refused here, where the function that gave it can be named."""
+        """Refuse an answer that cannot be recorded, while the function that gave it can still be named."""
         if not isinstance(reply.text, str):
             wanted = "a text, a mapping with `text`, or a Reply is expected"
             raise self._bad(f"returned {type(answer).__name__}; {wanted}")
@@ -105,7 +105,7 @@ class PythonProvider:
         for name in ("input_tokens", "output_tokens", "reasoning_tokens"):
             count = getattr(usage, name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise self._bad(f"returned {count!r} as `{name}`; a whole number from 0 on is expected")
+                raise self._bad(f"returned {count!r} as `{name}`; a whole number of at least 0 is expected")
         if reply.cost is not None and (isinstance(reply.cost, bool) or not isinstance(reply.cost, int | float)):
             raise self._bad(f"returned {reply.cost!r} as `cost`; a number is expected")
         try:
@@ -122,7 +122,7 @@ def _pack(numbers: Any) -> bytes:
 
 
 def parameters_of(function: Callable[..., Any]) -> frozenset[str]:
-    """The names by which a function takes its arguments; none if it does not tell."""
+    """The parameter names of a function; empty if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some that are written in C
@@ -139,7 +139,7 @@ def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 
 def open_plugin(target: Target, folders: tuple[str, ...]) -> PythonProvider | None:
-    """The provider of a target; None where no package brings it. Raises UsageError, which names what is broken."""
+    """The provider of a target; None if no package provides it. Raises UsageError that names what is broken."""
     entry = find_entry_point(PROVIDERS_GROUP, target.provider)
     if entry is None:
         return None
@@ -152,7 +152,7 @@ def open_plugin(target: Target, folders: tuple[str, ...]) -> PythonProvider | No
 
 
 def plugin_info(provider: str) -> ProviderInfo | None:
-    """What a plug-in says of itself; None where no package brings it. Raises UsageError where it cannot be loaded."""
+    """A plug-in's description of itself; None if no package provides it. Raises UsageError if it cannot be loaded."""
     entry = find_entry_point(PROVIDERS_GROUP, provider)
     return None if entry is None else _read_info(entry, _load(entry, None, ()))
 

@@ -1,9 +1,9 @@
-"""`python` targets that keep the conversation themselves: an object of the user's for each conversation, or a function
-that knows conversations by their id.
+"""`python` targets that keep the conversation themselves: one object of the user per conversation, or a function that
+knows conversations by their id.
 
 An object is made, entered if it is a context manager, asked and left in one task, because managers of asynchronous
-libraries must be left by the task that entered them. What may block runs in a thread of the conversation's own, always
-the same: connections of databases, for one, must not be used by another.
+libraries must be left by the task that entered them. Blocking code runs in a thread that belongs to the conversation:
+database connections, for example, must not be used by another thread.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from msgspec import Struct, structs
 from rejoinder.model import Reply, Request
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.python import PythonProvider, parameters_of, plain_messages
-from rejoinder.user_code import FunctionFault, in_words, raised_at
+from rejoinder.user_code.functions import FunctionFault, in_words, raised_at
 
 _WORDS = frozenset({"prompt", "text", "message", "question"})
-"""Parameters of `ask` that get the words that are new."""
+"""Parameters of `ask` that get the new words."""
 
 
 def makes_conversations(function: Callable[..., Any]) -> bool:
-    """Is it a class, or a context manager, whose object is asked? Raises FunctionFault for a class that is neither."""
+    """Whether it is a class, or a context manager, whose object is asked. Raises FunctionFault for a class that is
+    neither."""
     if not inspect.isclass(function):
         inner = inspect.unwrap(function)
         return inner is not function and (inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner))
@@ -36,7 +37,7 @@ def makes_conversations(function: Callable[..., Any]) -> bool:
         return True
     if issubclass(function, str | dict | Reply):
         return False
-    raise FunctionFault(f"the class `{function.__name__}` has no `ask`, by which its objects could be asked")
+    raise FunctionFault(f"the class `{function.__name__}` has no method `ask`")
 
 
 class _Question(Struct, frozen=True, eq=False):
@@ -96,15 +97,15 @@ class _Conversation:
         self._folders = folders
         self._make = make
         self._is_waiting = False
-        """Is everything answered that was asked?"""
+        """Whether everything that was asked is answered."""
         self._has_told = False
-        """Whether the error that ended it was told as an answer."""
+        """Whether the error that ended it was raised as an answer."""
         self._thread = _Thread()
         self._questions: asyncio.Queue[_Question | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, request: Request) -> Any:
-        """Raises FunctionFault."""
+        """Ask the object. Raises FunctionFault."""
         question = _Question(request, asyncio.get_running_loop().create_future())
         self._questions.put_nowait(question)
         if self._task is None:
@@ -120,7 +121,7 @@ class _Conversation:
         raise _end_of(self._task) or FunctionFault(f"`{self._name}` ended the conversation")
 
     async def end(self) -> None:
-        """Leave the object. Raises FunctionFault where that fails."""
+        """Leave the object. Raises FunctionFault if that fails."""
         if self._task is None:
             return
         self._questions.put_nowait(None)
@@ -185,7 +186,7 @@ class _Conversation:
         return await self._run(lambda: function(request), may_block=may_block)
 
     async def _run(self, function: Callable[[], Any], *, may_block: bool) -> Any:
-        """Call code of the user's. Raises FunctionFault where it raises anything at all."""
+        """Call the user's code. Raises FunctionFault if it raises anything."""
         try:
             if may_block:
                 # One whose thread hangs is left by another, which may free it.
@@ -204,14 +205,14 @@ class _Conversation:
 
 
 def _is_async(make: Callable[..., Any]) -> bool:
-    """Do the objects that it makes belong to the event loop?"""
+    """Whether its objects belong to the event loop."""
     if inspect.isclass(make):
         return hasattr(make, "__aenter__") or inspect.iscoroutinefunction(getattr(make, "ask", None))
     return inspect.isasyncgenfunction(inspect.unwrap(make))
 
 
 def words_of(request: Request) -> str:
-    """What is new, as one text. A first turn that has replies in it is put as a transcript."""
+    """The new messages as one text. A first turn that contains replies becomes a transcript."""
     new = request.new_messages
     if request.question and not request.new and any(message.role == "assistant" for message in new):
         return request.question
@@ -219,7 +220,7 @@ def words_of(request: Request) -> str:
 
 
 def _end_of(task: asyncio.Task[None]) -> FunctionFault | None:
-    """What ended a task of a conversation, if that was an error."""
+    """The error that ended a conversation's task; None if it ended without an error."""
     error = None if task.cancelled() else task.exception()
     assert error is None or isinstance(error, FunctionFault), error
     return error
@@ -255,7 +256,7 @@ class ObjectProvider(PythonProvider):
 
 
 class KeepingFunction(PythonProvider):
-    """A function that knows conversations by `request.conversation_id` and is told only what is new."""
+    """A function that knows conversations by `request.conversation_id` and gets only new messages."""
 
     keeps_history = True
 

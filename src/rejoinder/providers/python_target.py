@@ -1,4 +1,4 @@
-"""Opens `python` targets: a function that is called, or what makes objects that are asked."""
+"""Opens `python` targets: a function to call, or a class whose objects are asked."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rejoinder.model import Target
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.python import PythonProvider
 from rejoinder.providers.python_objects import KeepingFunction, ObjectProvider, makes_conversations
-from rejoinder.user_code import FunctionFault, load_function
+from rejoinder.user_code.functions import FunctionFault, load_function
 
 
 def open_function(target: Target, folders: tuple[str, ...], *_: object) -> PythonProvider:
-    """The provider of a target that names a function. Raises ProviderError if it is not there."""
+    """The provider of a target that names a function. Raises ProviderError if the function is missing."""
     name: str = target.settings["call"]
     try:
         function = load_function(name, folders)
@@ -26,7 +26,7 @@ def open_function(target: Target, folders: tuple[str, ...], *_: object) -> Pytho
 
 
 def _place_of(target: Target) -> str:
-    """The line that names the target's function."""
+    """The line of the suite that names the target's function."""
     with contextlib.suppress(OSError, UnicodeError):
         lines = Path(target.file or "").read_text("utf-8").splitlines()
         number = next((number for number, line in enumerate(lines, 1) if target.settings["call"] in line), None)

@@ -1,4 +1,6 @@
-"""Which provider is what, and how a target's provider is opened. The rows are in `rejoinder/model/providers.py`."""
+"""The description of each provider, and the opening of a target's provider. The rows are in
+`rejoinder/model/providers.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
 from rejoinder.model.providers import PROVIDERS, ProviderInfo, list_providers, row_of
-from rejoinder.project import PROVIDERS_GROUP, find_entry_point
+from rejoinder.project.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.base import Provider
 
 if TYPE_CHECKING:
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def is_plugin(provider: str) -> bool:
-    """Does an installed package bring it? Then it is code that only a run may load."""
+    """Whether an installed package provides it. Then it is code that only a run may load."""
     return provider not in PROVIDERS and find_entry_point(PROVIDERS_GROUP, provider) is not None
 
 
 def info_of(provider: str) -> ProviderInfo:
-    """What a provider is. A plug-in is loaded for it; raises UsageError where that fails."""
+    """The description of a provider. Loads a plug-in; raises UsageError if that fails."""
     if provider in PROVIDERS:
         return PROVIDERS[provider]
     from rejoinder.providers.python import plugin_info
@@ -33,7 +35,7 @@ def info_of(provider: str) -> ProviderInfo:
 def open_provider(
     target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
 ) -> Provider:
-    """The provider of a target. Raises UsageError where this version has none, or where the target lacks something."""
+    """The provider of a target. Raises UsageError if this version has none, or if the target lacks a setting."""
     module, _, name = row_of(target.provider).opens.partition(":")
     if module:
         opener = getattr(import_module(f"rejoinder.providers.{module}"), name)

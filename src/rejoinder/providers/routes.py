@@ -1,4 +1,4 @@
-"""The way to a server: its address, the proxy between, and what the environment says about both."""
+"""The route to a server: its address, the proxy between, and the environment's settings for both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CERTIFICATE_VARIABLES = (*CERTIFICATE_FILES, "SSL_CERT_DIR")
 
 
 class Network(Struct, frozen=True):
-    """What the environment says about the way to servers."""
+    """Network settings from the environment."""
 
     proxies: Mapping[str, tuple[str, str]]
     """The variable that names a proxy and its value, by `http_proxy`, `https_proxy` and `all_proxy`."""
@@ -27,7 +27,7 @@ class Network(Struct, frozen=True):
 
 
 def read_network(environment: Mapping[str, str]) -> Network:
-    """All variables that change the way to servers are read here. Of two spellings, the one in lower case counts."""
+    """Read all variables that change the route to servers. Of two spellings, lower case wins."""
     variables = {
         name: (spelling, environment[spelling])
         for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -50,7 +50,7 @@ class Proxy(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where a connection leads."""
+    """The end point of a connection."""
 
     host: str
     port: int
@@ -93,13 +93,13 @@ def find_route(url: str, network: Network) -> Route:
 
 
 def authority(host: str, port: int | None) -> str:
-    """Host and port as they stand in addresses."""
+    """Host and port in the form of an address."""
     shown = f"[{host}]" if ":" in host else host
     return shown if port is None else f"{shown}:{port}"
 
 
 def _quoted(path: str) -> str:
-    """The path as it can stand in a request line."""
+    """The path as it is sent in a request line."""
     return "".join(c if "!" <= c <= "~" else "".join(f"%{byte:02X}" for byte in c.encode()) for c in path)
 
 
@@ -109,7 +109,7 @@ def _basic(parts: SplitResult) -> str:
 
 
 def _proxy(scheme: str, host: str, port: int, network: Network) -> Proxy | None:
-    """The proxy that the environment names for an address."""
+    """The proxy for an address, from the environment."""
     variable, address = network.proxies.get(f"{scheme}_proxy") or network.proxies.get("all_proxy") or ("", "")
     if not address or any(_is_exempt(host, port, entry) for entry in network.no_proxy):
         return None
@@ -129,7 +129,8 @@ def _proxy(scheme: str, host: str, port: int, network: Network) -> Proxy | None:
 
 
 def _is_exempt(host: str, port: int, entry: str) -> bool:
-    """Does an entry of NO_PROXY name the address? It is a host, a domain, an IP address, a network, or `*` for all."""
+    """Whether an entry of NO_PROXY matches the address. An entry is a host, a domain, an IP address, a network, or `*`
+    for all."""
     name, _, only_port = entry.lower().partition(":") if entry.count(":") == 1 else (entry.lower(), "", "")
     name = name.removeprefix("*").lstrip(".").replace("[", "").replace("]", "") or name
     if not name or (only_port and only_port != str(port)):
@@ -138,7 +139,7 @@ def _is_exempt(host: str, port: int, entry: str) -> bool:
 
 
 def _is_within(host: str, network: str) -> bool:
-    """Whether the host is an IP address of the network. One that is written without a mask has one address."""
+    """Whether the host is an IP address of the network. A network without a mask is one address."""
     from ipaddress import ip_address, ip_network
 
     try:

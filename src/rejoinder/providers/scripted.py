@@ -1,9 +1,9 @@
-"""`scripted`: answers from a list, so that every rule can be shown with no model and no key. `mock`: always the same
+"""`scripted`: answers from a list, so that every rule can be shown without a model or a key. `mock`: always the same
 answer, after a fixed or random time, with AgentV's fields.
 
-`scripted` keeps nothing between calls: which reply is due follows from how many calls the conversation has made. So
-each conversation starts at the beginning, however many run at once, and a resumed one goes on where it stopped. Its
-`embeddings` are a mapping, from a text to its vector: what a text means does not depend on what was asked before.
+`scripted` stores nothing between calls: the number of calls in the conversation decides which reply is due. So each
+conversation starts at the beginning, however many run at once, and a resumed one continues where it stopped. Its
+`embeddings` map a text to its vector: the meaning of a text does not depend on earlier calls.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from rejoinder.model import NO_USAGE, Reply, Request, Target, ToolCall, Usage
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vector_bytes import no_embeddings, pack_vector
+from rejoinder.words.numbers import beginning, plural
 
 LONGEST_TEXT = 80
-"""Of a text that is named in an error."""
+"""Maximum characters of a text in an error."""
 
 
 class ScriptedProvider:
@@ -43,7 +44,7 @@ class ScriptedProvider:
         script = self._script(request)
         if request.call >= len(script):
             what = "verdicts of judges" if request.judging else f"replies for case `{request.case_id}`"
-            verb = "is" if len(script) == 1 else "are"
+            verb = plural(len(script), "is", "are")
             raise ProviderError(f"target `{self._name}` has run out of {what}: {len(script)} {verb} scripted")
         entry = script[request.call]
         delay = entry.get("delay_ms", 0) / 1000 if isinstance(entry, dict) else 0
@@ -63,7 +64,7 @@ class ScriptedProvider:
 
     def _vector(self, text: str) -> bytes:
         numbers = self._embeddings.get(text, self._embeddings.get("*"))
-        shown = repr(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...")
+        shown = repr(beginning(text, LONGEST_TEXT))
         if numbers is None:
             raise ProviderError(f"target `{self._name}` has no vector for {shown} among its `embeddings`, nor for `*`")
         try:
@@ -96,14 +97,14 @@ def _reply(entry: Any) -> Reply:
 
 
 def _tool_call(call: dict[str, Any]) -> ToolCall:
-    """Arguments that are a text stand as they are: models write JSON that is none, too."""
+    """A scripted tool call. Arguments given as text are used verbatim: models write invalid JSON, too."""
     given = call.get("arguments", {})
     arguments = given if isinstance(given, str) else msgspec.json.encode(given).decode()
     return ToolCall(call["name"], arguments, call.get("id", ""))
 
 
 def _judgement(entry: Any) -> Reply:
-    """A scripted verdict in the words of a judge: its JSON, or raw text as it stands."""
+    """A scripted verdict of a judge: its JSON, or raw text verbatim."""
     if isinstance(entry, str):
         return Reply(entry)
     if isinstance(entry, dict):

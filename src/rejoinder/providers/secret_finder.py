@@ -1,4 +1,4 @@
-"""The secrets of targets, which may not be shown: found in keys, settings, headers, addresses and the environment."""
+"""Finds the secrets of targets, which must not be shown: in keys, settings, headers, addresses and the environment."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 import msgspec
 
 from rejoinder.model.secret_forms import SECRET_WORDS
-from rejoinder.project import is_secret
+from rejoinder.project.environment import is_secret
 
-# Compiled where they are used: most runs of a suite that is being written send nothing.
+# Compiled when they are used: most runs of a suite that is being written send nothing.
 _SECRET_HEADER = r"(?i)key|token|secret|auth|cookie|pass"
 _PERHAPS_HEADER = r"(?i)session|cred|signature"
 _BEFORE = r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))"
 _SECRET_FIELD = rf"{_BEFORE}(?i:{SECRET_WORDS}|key|credentials|bearer)$"
 _PERHAPS_FIELD = rf"{_BEFORE}(?i:auth|sig|signature|session|cookie)$"
-"""Names that settings of another kind have as well: there what has a digit and some length is a secret."""
+"""Names that harmless settings have as well: a value counts as a secret if it has a digit and some length."""
 _SECRET_PARAMETER = rf"{_SECRET_FIELD}|{_PERHAPS_FIELD}|^code$"
-"""In addresses: there a code opens doors."""
+"""Query parameters of addresses that hold secrets, including login codes."""
 _ADDRESS_VARIABLE = r"(?i)(?:_url|_host|_endpoint|_proxy)$"
 _PLACEHOLDERS = frozenset(
     {
@@ -33,12 +33,12 @@ _PLACEHOLDERS = frozenset(
         *("sk-no-key-required", "abcd", "1234"),
     }
 )
-"""What people write where a key is wanted and none is needed. They are words like others: to hide them would garble
-replies, and put whatever key is set on another day in their place."""
+"""Placeholders that people write if a key is required but not needed. They are common words: hiding them would garble
+replies, and restoring them would insert whatever key is set on another day."""
 LONG_KEY = 16
-"""From this length on, a few letters of a digest give nothing away."""
+"""Minimum length of a key from which a few characters of a digest can be shown without revealing it."""
 SHORTEST_COOKIE = 8
-"""Shorter ones are settings such as `theme=dark`, and hiding them would garble texts."""
+"""Shorter cookies are settings such as `theme=dark`, and hiding them would garble texts."""
 _ADDRESSES = frozenset({"base_url", "endpoint", "url"})
 
 
@@ -54,13 +54,14 @@ class SecretFinder:
             self._add(value, name)
 
     def add_variables(self, variables: Mapping[str, str]) -> None:
-        """Secrets among variables of the environment."""
+        """Add secrets among environment variables."""
         for name, value in variables.items():
             if is_secret(name, value) and len(value) >= SHORTEST_COOKIE:
                 self.add(value, f"env {name}")
 
     def add_settings(self, owner: str, settings: Mapping[str, Any]) -> None:
-        """Secrets that settings hold as they are, and not as the name of a variable. `owner`: whose they are."""
+        """Add secrets that settings hold literally, not by the name of a variable. `owner`: the owner of the
+        settings."""
         for name, value in settings.items():
             if name == "headers":
                 for header, text in dict(value or {}).items():
@@ -77,7 +78,7 @@ class SecretFinder:
                 self._add_field(name, value, f"{name} of {owner}")
 
     def add_addresses(self, environment: Mapping[str, str]) -> None:
-        """Passwords and keys in the addresses that variables of the environment hold."""
+        """Add passwords and keys in addresses that environment variables hold."""
         for name, value in environment.items():
             if ("@" in value and ("://" in value or re.search(_ADDRESS_VARIABLE, name))) or (
                 "?" in value and re.search(_ADDRESS_VARIABLE, name)
@@ -105,7 +106,7 @@ class SecretFinder:
                 self._add_address(value, title)
 
     def _add_header(self, value: str, title: str) -> None:
-        """The whole, and what servers read out of it: `Bearer TOKEN`, `Basic PAIR`, `session=ID; theme=dark`."""
+        """Add a header's value and its parts: `Bearer TOKEN`, `Basic PAIR`, `session=ID; theme=dark`."""
         self.add(value, title)
         scheme, space, rest = value.partition(" ")
         if space and scheme.isalpha():
@@ -118,7 +119,7 @@ class SecretFinder:
                 self.add(cookie, title)
 
     def _add_address(self, text: str, name: str) -> None:
-        """User and password, as they stand there and as they are sent, and keys in the query."""
+        """Add user and password, in written and in sent form, and keys in the query."""
         user, colon, password = _userinfo(text).partition(":")
         if user or colon:
             secret = password if colon else user
@@ -134,7 +135,7 @@ class SecretFinder:
 
 
 def _userinfo(address: str) -> str:
-    """What stands before the host; also where the address is wrong, and so more of it may be a password."""
+    """The part of an address before the host. In an invalid address more of it may be a password."""
     place = (address.partition("//")[2] or address).split(maxsplit=1)[:1]
     try:
         parts = urlsplit(f"//{''.join(place)}")
@@ -149,7 +150,7 @@ def _has_digits(value: str) -> bool:
 
 
 def _read_body(text: str) -> Any:
-    """A body that is written as a text, as fields: it may be JSON, or a form."""
+    """A body written as text, as fields: it may be JSON, or a form."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -158,8 +159,8 @@ def _read_body(text: str) -> Any:
 
 
 def _marked(value: str, name: str) -> str:
-    """The name under which a secret is hidden. A long one has a mark of its own, so that another value of that name,
-    which may be set when the text is read again, is never put in its place."""
+    """The name that replaces a secret. A long secret gets a mark of its own, so that another value of that name, which
+    may be set when the text is read again, never replaces it."""
     if len(value) < LONG_KEY:
         return name
     return f"{name} #{blake2b(value.encode('utf-8', 'surrogatepass'), digest_size=2).hexdigest()}"

@@ -1,4 +1,4 @@
-"""A target's settings in one spelling and with the right types, whichever way a file writes them."""
+"""A target's settings with one spelling and the right types, however a file writes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPELLINGS = {
 
 
 def normalize_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings under the names that we call them by. The first spelling that a file uses wins."""
+    """The settings under our names for them. The first spelling that a file uses wins."""
     plain: dict[str, Any] = {}
     for name, value in settings.items():
         known = _SPELLINGS.get(name) or "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
@@ -39,7 +39,7 @@ def normalize_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_of(target: Target) -> str | None:
-    """The model or deployment that a target asks for, as it is written; it may hold a `${{ VAR }}`."""
+    """The model or deployment of a target, as written; it may hold a `${{ VAR }}`."""
     settings = normalize_keys(target.settings)
     name = settings.get("model") or settings.get("deployment")
     return str(name) if name else None
@@ -50,7 +50,7 @@ _BELOW_ZERO = frozenset({"seed", "thinking_budget"})
 
 
 class Sampling(Struct, frozen=True, kw_only=True):
-    """What a request asks of the model beside the messages. None is not sent."""
+    """Model parameters of a request besides the messages. None is not sent."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -62,7 +62,7 @@ class Sampling(Struct, frozen=True, kw_only=True):
 
 
 class Settings:
-    """Reads settings of one target; a value that cannot be used is an error that names target and setting."""
+    """Reads the settings of one target; an invalid value is an error that names target and setting."""
 
     def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
         self.target = target
@@ -86,7 +86,7 @@ class Settings:
         return dict(self.values.get(name) or {})
 
     def sampling(self, *refused: str, why: str = "") -> Sampling:
-        """What is asked of the model. Settings that the API does not take are errors: nothing is dropped in silence."""
+        """The model parameters. Settings that the API does not accept are errors: nothing is dropped silently."""
         for name in refused:
             if self.values.get(name) is not None:
                 raise self.error(f"has a `{name}`, which {why} does not take")
@@ -122,5 +122,5 @@ class Settings:
         if value is None:
             return None
         if value != int(value) or (value < 0 and name not in _BELOW_ZERO):
-            raise self.error(f"has `{name}: {value:g}`, which is not a whole number from 0 on")
+            raise self.error(f"has `{name}: {value:g}`, which is not a whole number of at least 0")
         return int(value)

@@ -1,9 +1,9 @@
-"""What all providers of a run share: transports, one limiter for each provider and key, and the secrets in use."""
+"""Resources that all providers of a run share: transports, one limiter per provider and key, and the secrets in use."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
 
@@ -29,14 +29,14 @@ Kept = TypeVar("Kept", bound=Closes)
 
 
 class Workspaces(Struct, frozen=True):
-    """Whose workspaces agents have, which of them stay after their conversation, and where."""
+    """The run that agents' workspaces belong to, which workspaces are kept after their conversation, and where."""
 
     run: str = ""
     keep: Literal["failed", "all"] | None = None
     folder: Path = Path()
 
     def place_for(self, request: Request, *, failed: bool) -> Path | None:
-        """None where the workspace of this conversation is not kept."""
+        """The folder for this conversation's workspace; None if it is not kept."""
         if self.keep is None or (self.keep == "failed" and not failed):
             return None
         variant = f"-{request.variant}" if request.variant else ""
@@ -48,11 +48,11 @@ class Exchange:
     def __init__(self) -> None:
         self.secret_finder = SecretFinder()
         self.reveal: Callable[[str], str] = str
-        """Puts the secrets back into a text that was written without them."""
+        """Restores the secrets in a text that was written without them."""
         self.note: Callable[[str], None] = lambda _: None
-        """Says something about a reply that is worth knowing and no error: a run writes it into its log."""
+        """Writes a note about a reply that is not an error into the run's log."""
         self.show: Callable[[str], None] = lambda _: None
-        """Says something about a target that people should see while the run goes on."""
+        """Shows a message about a target to the user while the run is in progress."""
         self.workspaces = Workspaces()
         self._room = ConnectionRoom(self.tell)
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
@@ -60,13 +60,13 @@ class Exchange:
         self._shared: dict[Hashable, Closes] = {}
 
     def tell(self, text: str) -> None:
-        """Say something to people now, and write it into the log."""
+        """Show a message to the user now, and write it into the log."""
         self.note(text)
         self.show(text)
 
     def transport(self, environment: Mapping[str, str], shown: ClientCertificate | None = None) -> Transport:
-        """The transport of all targets that show the same certificate to their servers, and whose project names the
-        same proxies and authorities."""
+        """The transport of all targets that present the same client certificate, and whose project names the same
+        proxies and authorities."""
         from rejoinder.providers.routes import read_network
 
         way = shown, msgspec.json.encode(read_network(environment))
@@ -86,7 +86,7 @@ class Exchange:
         return self._limiters[place]
 
     def shared(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """Something that several targets use, such as a process; it is closed with the run."""
+        """A resource that several targets use, such as a process; it is closed with the run."""
         if key not in self._shared:
             self._shared[key] = make()
         return cast("Kept", self._shared[key])
@@ -95,8 +95,9 @@ class Exchange:
         for limiter in self._limiters.values():
             limiter.close()
 
-    def reports(self) -> list[LimiterResult]:
-        return [limiter.report() for limiter in self._limiters.values()]
+    def reports(self, targets: Mapping[Limiter, Sequence[str]]) -> list[LimiterResult]:
+        """The results of all limiters. `targets`: the names of those whose calls passed a limiter."""
+        return [limiter.report(tuple(targets.get(limiter, ()))) for limiter in self._limiters.values()]
 
     async def close(self) -> None:
         for transport in self._transports.values():

@@ -1,4 +1,6 @@
-"""Tells replies that are streams of events. They are not read: their frames would pass for the text of a reply."""
+"""Detects replies that are streams of events. They are not read, because their frames would pass for the
+reply's text.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _LINES_OF_JSON = re.compile(r".*\b(?:nd-?json|json-?l(?:ines)?|json-seq|json-str
 _FIELD = re.compile(rb"(?:data|event|id|retry)(?::|$)|:")
 _FRAME_OF_JSON = re.compile(rb"data: ?(?:\{|\[)")
 _LONGEST_PROBE = 64 << 10
-"""Bytes that are looked at under another type. A stream shows itself in its first frames."""
+"""Bytes that are examined under another content type. A stream is recognisable by its first frames."""
 
 NOT_READ = (
     "streaming replies are not read yet; ask the service for one plain JSON reply, for example with"
@@ -21,7 +23,7 @@ NOT_READ = (
 
 
 def find_stream(answer: HttpAnswer) -> str | None:
-    """What kind of stream an answer is; None if it is none."""
+    """The kind of stream that an answer is; None if it is not a stream."""
     kind = answer.content_type
     if _EVENTS.match(kind):
         return "a stream of events"
@@ -32,8 +34,8 @@ def find_stream(answer: HttpAnswer) -> str | None:
 
 
 def _has_frames_only(body: bytes) -> bool:
-    """Whether a text is nothing but frames of events, and at least one of them is no prose: its data is JSON, or there
-    are several."""
+    """Whether a text consists only of event frames, and at least one is not prose: its data is JSON, or there are
+    several."""
     text = body[:_LONGEST_PROBE].removeprefix(BOM_UTF8)  # a stream may begin with this mark, and a reader drops it
     whole_lines = text.splitlines()[: None if len(body) <= _LONGEST_PROBE else -1]
     lines = [line for line in whole_lines if line]

@@ -1,4 +1,4 @@
-"""TLS: which certificates are trusted, which one is shown, and what is wrong where no secure connection comes about."""
+"""TLS: trusted certificates, client certificates, and explanations of failed secure connections."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rejoinder.providers.base import ProviderError
 from rejoinder.providers.routes import CERTIFICATE_VARIABLES, Network
 
 BUFFER_SIZE = 16 * 1024
-"""Of each connection, and as much as comes at once over TLS. asyncio takes 16 times as much: 128 MB for 500 of them."""
-PERHAPS_CERTIFICATE = "if it wants a client certificate, name one as `client_cert` of the target"
-"""For failures that are also how some servers turn away a client without a certificate."""
+"""Buffer size per connection, also for TLS. asyncio uses 16 times as much: 128 MB for 500 connections."""
+PERHAPS_CERTIFICATE = "if it requires a client certificate, name one as `client_cert` of the target"
+"""Added to failures by which some servers also turn away a client without a certificate."""
 _ABOUT_CLIENT_CERTIFICATE = {
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a client certificate; name one as `client_cert` of the target",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it requires a client certificate; name one as `client_cert` of the target",
     **dict.fromkeys(
         (
             *("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_ACCESS_DENIED", "TLSV1_ALERT_DECRYPT_ERROR"),
@@ -32,33 +32,33 @@ _BROKEN_HANDSHAKE = f"it broke off the handshake; {PERHAPS_CERTIFICATE}"
 _NO_TLS = "it does not speak TLS; perhaps its address begins with http://"
 _REASONS = {
     **_ABOUT_CLIENT_CERTIFICATE,
-    # Up to TLS 1.2, this is also what a server says that wants a client certificate.
+    # Up to TLS 1.2, a server that requires a client certificate sends this, too.
     "SSLV3_ALERT_HANDSHAKE_FAILURE": f"it refuses the handshake; {PERHAPS_CERTIFICATE}",
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "RECORD_LAYER_FAILURE": _NO_TLS,
 }
-"""In place of the names that OpenSSL has for failures."""
+"""Plain words in place of OpenSSL's names for failures."""
 
 
 class ClientCertificate(Struct, frozen=True):
-    """What tells a server who its client is: files in PEM."""
+    """The client's identity for servers: PEM files."""
 
     cert: str
     key: str | None = None
-    """None: it stands in the file of the certificate."""
+    """None: the certificate's file contains it."""
     password: str | None = None
 
     def check(self) -> None:
-        """Raises OSError where the files cannot be used."""
+        """Check the files. Raises OSError if they cannot be used."""
         self.show(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def show(self, context: ssl.SSLContext) -> None:
-        """Have it shown to servers that want one."""
+        """Present it to servers that request one."""
         context.load_cert_chain(self.cert, self.key, self.password or "")  # without one, OpenSSL asks at the terminal
 
 
 def make_context(network: Network) -> ssl.SSLContext:
-    """The certificates to trust: those that the environment names, else the system's."""
+    """A context with the trusted certificates: those named by the environment, else the system's."""
     file, folder = network.certificate_file, network.certificate_folder
     if not file and not folder:
         return _system_context()
@@ -71,8 +71,8 @@ def make_context(network: Network) -> ssl.SSLContext:
 
 
 def _system_context() -> ssl.SSLContext:
-    """On Linux, the places that OpenSSL knows, read once. Elsewhere, and where there is nothing in them, truststore
-    asks the system, which it does for each connection."""
+    """The system's trusted certificates. On Linux, the places that OpenSSL knows are read once. Elsewhere, or if these
+    places are empty, truststore asks the system for each connection."""
     if sys.platform not in ("darwin", "win32"):
         context = ssl.create_default_context()
         folder = ssl.get_default_verify_paths().capath
@@ -84,7 +84,7 @@ def _system_context() -> ssl.SSLContext:
 
 
 def bound_buffers() -> None:
-    """Have asyncio use small buffers. What says how large they are is not documented, and may go away."""
+    """Make asyncio use small buffers. The attribute for their size is not documented, and may disappear."""
     from asyncio import sslproto
 
     protocol: Any = getattr(sslproto, "SSLProtocol", None)
@@ -97,7 +97,7 @@ def is_about_client_certificate(error: Exception | None) -> bool:
 
 
 def explain(error: Exception, place: str) -> ProviderError:
-    """What went wrong on the way, in words that name the place."""
+    """The error of a failed connection, with a message that names the host."""
     if isinstance(error, ssl.SSLCertVerificationError):
         message = f"the certificate of {place} is not trusted: {error.verify_message}; SSL_CERT_FILE can name others"
         return ProviderError(message, type="tls")

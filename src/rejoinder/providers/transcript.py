@@ -1,6 +1,6 @@
 """`transcript`: answers from conversations that already happened, so that they can be graded.
 
-`file` names a file or a folder; `format` says how it is written, where that cannot be seen; `match` the key by which a
+`file` names a file or a folder; `format` names its format if it cannot be detected; `match` is the key by which a
 conversation names its case.
 """
 
@@ -14,8 +14,9 @@ from rejoinder.errors import UsageError
 from rejoinder.model import NO_RECORDING, Reply, Request, Target
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.shared import Exchange
-from rejoinder.transcripts import not_understood, read_transcripts
+from rejoinder.transcripts.formats import read_transcripts
 from rejoinder.transcripts.playing import NotRecorded, Recordings, Wanted
+from rejoinder.transcripts.values import not_understood
 
 
 class TranscriptProvider:
@@ -28,7 +29,7 @@ class TranscriptProvider:
         self._name = target.name
         self._exchange = exchange
         self._unsaid: list[str] = []
-        """What people should know of the recordings, until a run has said it."""
+        """Notes about the recordings that the run has not shown yet."""
         self.recordings = open_recordings(target.name, target.settings, folders, self._unsaid.append)
 
     async def reply(self, request: Request) -> Reply:
@@ -51,7 +52,7 @@ class TranscriptProvider:
 def open_recordings(
     name: str, settings: Mapping[str, Any], folders: tuple[str, ...], note: Callable[[str], None] = lambda _: None
 ) -> Recordings:
-    """The conversations that a target's settings name. `note`: is told which files are passed over, and what was not
+    """The conversations that a target's settings name. `note` receives skipped files and anything that was not
     understood. Raises UsageError."""
     written: str = settings["file"]
     path = find_recording(written, folders)
@@ -67,7 +68,7 @@ def open_recordings(
 
 
 def find_recording(written: str, folders: tuple[str, ...]) -> Path | None:
-    """The file or folder that a setting names; None if there is none."""
+    """The file or folder that a setting names; None if missing."""
     for path in (*(Path(one, written) for one in folders), Path(written)):
         try:
             if path.exists():

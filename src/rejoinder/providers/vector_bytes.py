@@ -1,6 +1,6 @@
-"""The meaning of a text as a vector: 32-bit floats, least significant byte first, from every provider.
+"""Vectors of texts: 32-bit floats, least significant byte first, from every provider.
 
-What cannot be compared later is refused here, where the answer that holds it can still be named.
+A vector that cannot be compared later is refused here, while the answer that holds it can still be named.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WIDTH = 4
 
 
 def pack_vector(numbers: list[float]) -> bytes:
-    """Numbers as a vector. Raises ValidationError for those that are none."""
+    """Numbers as a vector. Raises ValidationError if they do not form one."""
     try:
         return check_vector(struct.pack(f"<{len(numbers)}f", *numbers))
     except OverflowError:
@@ -37,7 +37,7 @@ def read_vector(text: str) -> bytes:
 
 
 def check_vector(data: bytes) -> bytes:
-    """The same bytes, if they are a vector of finite numbers. Raises ValidationError if they are not."""
+    """The same bytes, if they are a vector of finite numbers. Raises ValidationError if not."""
     if not data:
         raise ValidationError("the vector is empty")
     if len(data) % _WIDTH:
@@ -51,6 +51,6 @@ def check_vector(data: bytes) -> bytes:
 
 
 def no_embeddings(provider: str) -> ProviderError:
-    """What every request for a vector gets from a provider that makes none."""
+    """The error for a vector request to a provider without embeddings."""
     message = f"the provider `{provider}` has no embeddings; these have: {list_providers(embeds=True)}"
     return ProviderError(message, type="request", ends_target=True)

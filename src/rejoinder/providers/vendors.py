@@ -1,7 +1,7 @@
-"""Who speaks which wire format, where, and with which key: the openers of all providers that answer over HTTP.
+"""Vendors: wire format, address and key of each, and the functions that open providers over HTTP.
 
 A setting of the target wins, then the environment (with `.env` files), then the vendor's own address. The module of a
-wire format is imported when a target speaks it.
+wire format is imported when a target uses it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from msgspec import Struct
 from rejoinder.errors import MissingKey, UsageError
 from rejoinder.model import Target
 from rejoinder.model.providers import KEY_VARIABLES, row_of
-from rejoinder.project import CERTIFICATE_SETTING as SETTING
-from rejoinder.project import certificate_files, find_certificate
-from rejoinder.project import explain_missing_certificate as explain_missing
+from rejoinder.project.files import CERTIFICATE_SETTING as SETTING
+from rejoinder.project.files import certificate_files, find_certificate
+from rejoinder.project.files import explain_missing_certificate as explain_missing
 from rejoinder.providers.http_api import EMPTY, ApiProvider, Wire, Wires
 from rejoinder.providers.settings import Settings
 from rejoinder.providers.shared import Exchange
@@ -34,13 +34,13 @@ class Vendor(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     limit_field: str = "max_tokens"
-    """What the most tokens of an answer are called."""
+    """The name of the field that limits the tokens of an answer."""
     host_variable: str | None = None
-    """A variable with a host, or a host and a port, or an address without the path of the API."""
+    """A variable with a host, or a host and a port, or an address without the API's path."""
     organizations: tuple[str, ...] = ()
-    """Variables with the organization to ask for."""
+    """Variables that name the organization."""
     empty: str = ""
-    """What stands for an assistant's empty text where the API refuses one."""
+    """Replaces an assistant's empty text if the API refuses one."""
 
 
 _CHAT_VENDORS = {
@@ -89,14 +89,14 @@ _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 def open_api(
     target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
 ) -> ApiProvider:
-    """The provider of a target that is asked over HTTP. Raises UsageError where something is missing."""
+    """The provider of a target that answers over HTTP. Raises UsageError if something is missing."""
     settings = Settings(target, environment)
     exchange.secret_finder.add_settings(f"target {target.name}", settings.values)
     return _OPENERS[target.provider](_Opening(settings, exchange, folders))
 
 
 def address_variables(provider: str) -> tuple[str, ...]:
-    """The variables that can name a provider's address; the first that is set does."""
+    """The variables that can hold a provider's address; the first one that is set wins."""
     vendor = {**_CHAT_VENDORS, "anthropic": _ANTHROPIC, "gemini": _GEMINI, "azure": _AZURE}.get(provider)
     if vendor is None:
         return ()
@@ -104,7 +104,7 @@ def address_variables(provider: str) -> tuple[str, ...]:
 
 
 def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
-    """Does the environment hold all that the provider needs, its key above all?"""
+    """Whether the environment holds everything that the provider needs, above all its key."""
     if not row_of(provider).over_http:
         return False
     try:
@@ -115,7 +115,7 @@ def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
 
 
 class _Opening:
-    """One target on its way to a provider."""
+    """A target on its way to a provider."""
 
     def __init__(self, settings: Settings, exchange: Exchange, folders: tuple[str, ...]) -> None:
         self.settings = settings
@@ -255,13 +255,13 @@ class _Opening:
         if given is None:
             return vendor.address
         if not given.startswith(("http://", "https://")):
-            shown = given.rpartition("@")[2].partition("?")[0]  # what stands before and after it may be secret
+            shown = given.rpartition("@")[2].partition("?")[0]  # the text before and after it may be secret
             what = f"has the address `{shown}`, which begins with neither http:// nor https://"
             raise self.settings.error(what, f"Write it out: https://{shown.partition('://')[2] or shown}")
         return given.rstrip("/")
 
     def _key(self, vendor: Vendor) -> str | None:
-        """The key; a server at an address of one's own may do without."""
+        """The key; a server at the user's own address may need none."""
         if self._address(vendor) == vendor.address and vendor.keys:
             return self._needed_key(vendor.keys)
         return self._find_key(vendor.keys)
@@ -288,7 +288,7 @@ class _Opening:
 
 
 def _from_host(host: str | None, usual: str) -> str | None:
-    """The address of a server whose host is given as Ollama has it: `gpu-box`, `:8080`, `0.0.0.0`, `http://gpu-box`."""
+    """The address of a server whose host is written as for Ollama: `gpu-box`, `:8080`, `0.0.0.0`, `http://gpu-box`."""
     if host is None:
         return None
     scheme, mark, rest = host.rstrip("/").partition("://")
@@ -301,7 +301,7 @@ def _from_host(host: str | None, usual: str) -> str | None:
 
 
 def _one_case(headers: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, str]:
-    """Header names in lower case, so that the target's own replace ours however they are written."""
+    """Header names in lower case, so that the target's headers replace ours however they are written."""
     return {name.lower(): str(value) for name, value in (*headers.items(), *more.items())}
 
 

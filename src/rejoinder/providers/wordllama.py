@@ -1,7 +1,7 @@
-"""`wordllama`: embeddings of a small model that comes inside the Python package wordllama (extra `semantic`).
+"""`wordllama`: embeddings of a small model inside the Python package wordllama (extra `semantic`).
 
 Its weights and its tokenizer are files of the package, so nothing is fetched and no key is needed. A text's vector is
-the mean of the vectors of its tokens. Loading takes half a second, so it waits for the first text, in a thread.
+the mean of its tokens' vectors. Loading takes half a second, so it waits for the first text, in a thread.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rejoinder.model import Reply, Request, Target
 from rejoinder.providers.base import ProviderError
 
 NAME = "wordllama"
-"""Of the provider, of the target that needs no definition, and of the package."""
+"""The name of the provider, of the target that needs no definition, and of the package."""
 PIECE = 100_000
-"""Characters that are tokenized at once, so that a long text needs no more memory than a short one."""
+"""Characters tokenized at once, so that a long text needs no more memory than a short one."""
 
 
 @lru_cache(maxsize=1)
 def is_installed() -> bool:
-    """Found without importing it."""
+    """Whether wordllama is installed, without importing it."""
     from importlib.util import find_spec
 
     return find_spec(NAME) is not None
@@ -46,7 +46,7 @@ class WordLlamaProvider:
 
     async def reply(self, request: Request) -> Reply:
         if request.embed is None:
-            message = f"the provider `{NAME}` gives embeddings, and no replies"
+            message = f"the provider `{NAME}` gives only embeddings, no replies"
             raise ProviderError(message, type="request", ends_target=True)
         try:
             vector = await asyncio.get_running_loop().run_in_executor(self._thread, _embed, request.embed)
@@ -84,7 +84,7 @@ def _load_model() -> Any:
 
 @contextmanager
 def _root_logger_kept() -> Generator[None]:
-    """Importing wordllama configures the root logger, which is the program's own."""
+    """Restore the root logger, which belongs to the program: importing wordllama configures it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -1,5 +1,6 @@
-"""Users' functions, called in this process: loaded, called in a thread if they may block, and kept from ending the
-run. The module is looked for in the suite's folder and in the project's root."""
+"""The user's functions, called in this process: loaded, called in a thread if they may block, and prevented from ending
+the run. The module is looked for in the suite's folder and in the project's root.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _OURS = str(Path(__file__).parents[1]) + os.sep
 
 
 class FunctionFault(Exception):
-    """A function cannot be found, or did not return. `error` is what it raised, where it raised something."""
+    """A function cannot be found, or did not return. `error` is the exception that it raised, if any."""
 
     def __init__(self, message: str, error: BaseException | None = None) -> None:
         super().__init__(recordable(message))
@@ -32,7 +33,7 @@ class FunctionFault(Exception):
 
     @property
     def traceback(self) -> str:
-        """The whole traceback of the user's code, without our own frames that led to it."""
+        """The traceback of the user's code, without our frames."""
         from traceback import TracebackException
 
         if self.error is None:
@@ -46,14 +47,14 @@ class FunctionFault(Exception):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal for errors of one type that were raised at the same place, whatever they say."""
+        """The same for errors of one type raised at the same place, whatever their messages."""
         return (type(self.error), *_frames(self.error)) if self.error is not None else (str(self),)
 
 
 def raised_at(error: BaseException, folders: tuple[str, ...]) -> str:
-    """Where an error was raised, to stand behind its words: ` (bot.py:14 in reply)`.
+    """The place that raised an error, as an addition to its message: ` (bot.py:14 in reply)`.
 
-    It is the last place inside the folders, as seen from the last of them; without one, the last place in a package.
+    It is the last place inside the folders, relative to the last of them; without one, the last place in a package.
     """
     frames = _frames(error)
     if isinstance(error, SyntaxError) and error.filename:
@@ -78,7 +79,7 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
 
 
 def _is_ours(file: str) -> bool:
-    """Whether it is a file of ours, or of the machinery of imports."""
+    """Whether it is one of our files, or part of the import system."""
     return file.startswith((_OURS, f"{_STANDARD}importlib{os.sep}", "<frozen importlib"))
 
 
@@ -94,7 +95,7 @@ def _shown(file: str, folders: tuple[str, ...]) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """What an exception says, even one that cannot be printed."""
+    """An exception's type and message, even if it cannot be printed."""
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
@@ -102,14 +103,14 @@ def in_words(error: BaseException) -> str:
 
 
 def recordable(text: str) -> str:
-    """A text without lone surrogates, which no file can hold; code that read binary data may quote them."""
+    """A text without unpaired surrogates, which no file can hold; code that reads binary data may produce them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 async def call_function(
     name: str, folders: tuple[str, ...], function: Callable[..., Any], /, *values: Any, **named: Any
 ) -> Any:
-    """What a function of these folders returns, sync or async. Raises FunctionFault where it raises anything at all."""
+    """The result of a function of these folders, sync or async. Raises FunctionFault if it raises anything."""
     import asyncio
     import inspect
 
@@ -133,7 +134,7 @@ async def call_function(
 
 
 async def _in_task(answer: Awaitable[Any]) -> Any:
-    """Await in a task of its own: a function that cancels the task it is in cancels itself, and not the run."""
+    """Await in a separate task: a function that cancels its task cancels itself, not the run."""
 
     import asyncio
 
@@ -154,7 +155,7 @@ async def _in_task(answer: Awaitable[Any]) -> Any:
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Call a function that may block. Its thread does not keep the program from ending, however long it hangs."""
+    """Call a function that may block. Its thread does not keep the program from ending, even if it hangs."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -181,7 +182,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
 
 
 def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
-    """`module:function`. Raises FunctionFault."""
+    """Load `module:function`. Raises FunctionFault."""
     module_name, _, function_name = name.partition(":")
     try:
         with import_lock, redirect_import_output():
@@ -196,8 +197,7 @@ def load_function(name: str, folders: tuple[str, ...]) -> Callable[..., Any]:
 
 
 def load_file(path: Path, name: str, folders: tuple[str, ...] = ()) -> ModuleType:
-    """A module by its file, under a name that no other has; it may import others of the folders. Raises
-    FunctionFault."""
+    """A module loaded from its file, under a unique name; it may import others of the folders. Raises FunctionFault."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(name, path)
@@ -224,7 +224,7 @@ def _why_not_imported(name: str, folders: tuple[str, ...], error: BaseException)
 
 
 def _said(error: BaseException, folders: tuple[str, ...]) -> str:
-    """What an import says; of a module that is missing, if it was looked for and what may be meant."""
+    """The message of a failed import; for a missing module, a hint on its name."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"  # its place is said behind it
     if not isinstance(error, ModuleNotFoundError) or not error.name:
@@ -240,7 +240,7 @@ def _said(error: BaseException, folders: tuple[str, ...]) -> str:
 
 
 def _modules_in(folders: tuple[str, ...]) -> list[str]:
-    """The modules and packages that lie in folders."""
+    """The names of modules and packages in folders."""
     names: list[str] = []
     for folder in folders:
         with contextlib.suppress(OSError):
@@ -251,8 +251,8 @@ def _modules_in(folders: tuple[str, ...]) -> list[str]:
 
 
 def source_of(name: str, folders: tuple[str, ...]) -> bytes:
-    """The file of the module of `module:function` as it is now, found without running it; empty where the folders do
-    not have it."""
+    """The current file of the module of `module:function`, found without running it; empty if the folders do not have
+    it."""
     place = name.partition(":")[0].replace(".", "/")
     for file in (file for folder in folders for file in module_files(folder, place)):
         with contextlib.suppress(OSError, ValueError):

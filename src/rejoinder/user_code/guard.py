@@ -1,8 +1,8 @@
-"""A process that outlives ours: should we be killed, it ends the programs that we started. Run as a file of its own.
+"""A process that outlives ours: if we are killed, it ends the programs that we started. It is run as a separate file.
 
-It reads the numbers of process groups from its standard input, `+7` for one that began and `-7` for one that ended,
-until that ends with us. Then it ends those that are left, and on Linux whatever has our mark in its environment.
-It has no imports from rejoinder, so that it starts at once.
+It reads the numbers of process groups from standard input, `+7` for one that began and `-7` for one that ended, until
+that ends with us. Then it ends the remaining ones, and on Linux every process with our mark in its environment. It
+imports nothing from rejoinder, so that it starts at once.
 """
 
 import os
@@ -12,7 +12,7 @@ import time
 from collections.abc import Set
 
 STARTING = 10
-"""How often a process that shows no environment is looked at."""
+"""Attempts to read a process whose environment is empty."""
 
 
 def main() -> None:
@@ -35,9 +35,10 @@ def main() -> None:
 
 
 def end_marked(marks: Set[bytes]) -> bool:
-    """End what has one of these marks in its environment; whether there was something.
+    """End the processes with one of these marks in their environment; return whether there were any.
 
-    Only Linux shows the environment of others; elsewhere what leaves its process group is left alone."""
+    Only Linux shows the environment of other processes; elsewhere, processes that left their group are not ended.
+    """
     found = False
     try:
         names = os.listdir("/proc")
@@ -56,8 +57,7 @@ def end_marked(marks: Set[bytes]) -> bool:
 
 
 def _variables(process: str) -> list[bytes]:
-    """The environment of a process. While a program takes the place of another it is empty for a moment. Raises
-    OSError."""
+    """The environment of a process. It is empty for a moment while one program replaces another. Raises OSError."""
     for _ in range(STARTING):
         with open(f"/proc/{process}/environ", "rb") as stream:
             if content := stream.read():

@@ -1,6 +1,7 @@
-"""Imports of users' modules. They go by `sys.path` and `sys.modules`, which all threads share, and suites may have
-modules of the same name. So imports take turns, and before each the modules of other suites make room. They are kept
-on a shelf: a module that a suite has imported is imported once."""
+"""Imports of users' modules. They use `sys.path` and `sys.modules`, which all threads share, and suites may have
+modules with the same name. So imports take turns, and before each one the modules of other suites are removed. They are
+stored: a module that a suite has imported is imported once.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ import_lock = threading.RLock()
 _seen: set[str] = set()
 """The folders of all suites so far."""
 _shelf: dict[tuple[str, str], dict[str, ModuleType]] = {}
-"""Modules that made room, with what is in them: by name and folder."""
+"""Removed modules with their submodules, by name and folder."""
 _current_folders: list[tuple[str, ...]] = [()]
 
 
 def arrange_imports(folders: tuple[str, ...], wanted: str | None = None) -> None:
-    """Let what is imported next come from these folders; `wanted` even where Python has a module of that name."""
+    """Make the next imports search these folders first; `wanted` even if Python has a module of that name."""
     first = list(dict.fromkeys(folders))
     if sys.path[: len(first)] != first:
         # A new list: another thread that iterates over the old one must not miss an entry.
@@ -39,7 +40,7 @@ def arrange_imports(folders: tuple[str, ...], wanted: str | None = None) -> None
 
 
 def _make_room(name: str, folders: tuple[str, ...]) -> None:
-    """Put a module away that is in the place of one of these folders."""
+    """Store a module that hides one in these folders."""
     if name not in sys.modules or (here := _home_in(folders, name)) is None:
         return
     now = _home_of(name)
@@ -54,7 +55,7 @@ def _make_room(name: str, folders: tuple[str, ...]) -> None:
 
 
 def _home_of(name: str) -> str | None:
-    """The folder that a module, or the package that it is in, was imported from."""
+    """The folder that a module, or its package, was imported from."""
     file = _own(sys.modules.get(name)).get("__file__")
     if not isinstance(file, str):
         return None
@@ -63,8 +64,8 @@ def _home_of(name: str) -> str | None:
 
 
 def _own(module: object) -> dict[str, Any]:
-    """What a module holds, read past its `__getattr__`: that of a lazy module would load it. `sys.modules` may hold
-    other objects, too."""
+    """A module's content, read without its `__getattr__`, which would load a lazy module. `sys.modules` may hold other
+    objects, too."""
     try:
         return object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}
     except AttributeError:  # it only says that it is a module
@@ -72,7 +73,7 @@ def _own(module: object) -> dict[str, Any]:
 
 
 def _home_in(folders: tuple[str, ...], name: str) -> str | None:
-    """The folder that a module of that name is imported from; a mere folder of modules if there is no other."""
+    """The folder that has a module of that name; a namespace package only if there is no other."""
     for folder in folders:
         if any(file.is_file() for file in module_files(folder, name)):
             return folder

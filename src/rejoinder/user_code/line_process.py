@@ -1,7 +1,7 @@
-"""A program that is talked with: JSON values go to it and come from it, one a line, until it is closed.
+"""A program that exchanges JSON values with us, one per line, until it is closed.
 
-Two clocks watch over it. The wall clock is the caller's time for an answer; the silence clock is the longest that the
-program may print nothing at all, because agents can hang without a word.
+Two time limits apply. The caller limits the time for an answer; the silence limit is the longest time without any
+output, because agents can hang silently.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from msgspec import Struct
 
 from rejoinder.user_code.processes import end_of
 from rejoinder.user_code.programs import GRACE_S, Program
+from rejoinder.words.numbers import in_seconds
 
 OF_LINE = 100
-"""Bytes that a waiting line takes beside its own."""
+"""Bytes of overhead per waiting line."""
 LONGEST_SHOWN = 200
-"""Bytes of a line that is no JSON."""
+"""Maximum bytes shown of a line that is not JSON."""
 _MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[,\[{]', re.DOTALL)
-"""Texts, and the marks outside of them before which a value stands or after which one begins."""
+"""Texts, and the marks outside of them that precede a value."""
 _QUOTE = ord('"')
 Kind: TypeAlias = Literal["crash", "silence", "timeout", "flood"]
 
 
 class Bounds(Struct, frozen=True):
-    """How much a program may print: a program that floods us is ended."""
+    """Limits of a program's output: a program that exceeds them is ended."""
 
     longest_line: int = 32 << 20
     most_waiting: int = 64 << 20
-    """Bytes that were printed and not read by us."""
+    """Bytes that were printed but not read."""
     most_values: int | None = None
-    """Values in one line: a small value takes a hundred times as much memory as text."""
+    """Values in one line: a small value takes a hundred times as much memory as its text."""
 
 
 class LineFault(Exception):
@@ -49,7 +50,7 @@ class LineFault(Exception):
 
 
 class LineProcess:
-    """A program under way that speaks in lines of JSON."""
+    """A running program that exchanges lines of JSON."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class LineProcess:
         owner: str = "",
         bounds: Bounds | None = None,
     ) -> None:
-        """Starts it. `called`: what messages call it. Raises ProcessFault where it cannot be started."""
+        """Start the program. `called`: its name in messages. Raises ProcessFault if it cannot be started."""
         self._called = called
         self._bounds = bounds or Bounds()
         self._rest = bytearray()
@@ -69,7 +70,7 @@ class LineProcess:
         self._waiting = 0
         self._flooded = False
         self.passed_over = ""
-        """The beginning of the last line that was no JSON."""
+        """The start of the last line that was not JSON."""
         self._news = asyncio.Event()
         self._program = Program(words, folder, environment, self._take, owner)
         self._program.exited.add_done_callback(lambda _: self._news.set())
@@ -94,12 +95,13 @@ class LineProcess:
         self._program.send(text.encode("utf-8", "replace"))
 
     async def receive(self, *, silence_s: float | None, until: float | None) -> Any:
-        """The next value that it prints; None when it has ended. Lines that are no JSON are passed over: agents print
-        warnings among their values. `until`: the time of the loop's clock at which there has to be an answer.
+        """The next printed value; None after the program has ended. Lines that are not JSON are skipped: agents print
+        warnings among their values. `until`: the deadline by the loop's clock.
 
-        What it left behind may hold its pipes open: that is waited for a little, and no more.
+        Processes that it left behind may hold its pipes open: they are waited for only briefly.
 
-        Raises LineFault."""
+        Raises LineFault.
+        """
         loop = asyncio.get_running_loop()
         while True:
             while self._lines:
@@ -129,16 +131,16 @@ class LineProcess:
                     return self._last()
                 if left is not None and patience == left:
                     raise self._fault("did not answer in time", "timeout") from None
-                raise self._fault(f"printed nothing for {silence_s:g} s", "silence") from None
+                raise self._fault(f"printed nothing for {in_seconds(patience or 0)}", "silence") from None
 
     def ended(self) -> LineFault:
-        """The fault of a program that ended before it had answered."""
+        """The fault of a program that ended before it answered."""
         code = self.exit_code
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
         return self._fault(how, "crash")
 
     async def close(self, *, grace_s: float = 0.0) -> None:
-        """End it and all it started. `grace_s`: how long it may take to end by itself once its input ends."""
+        """End it and all processes that it started. `grace_s`: seconds to exit by itself after its input ends."""
         try:
             if grace_s and not self._program.drained.done():
                 self._program.send(b"")
@@ -166,7 +168,7 @@ class LineProcess:
         self._news.set()
 
     def _last(self) -> Any:
-        """A last line without an end, as of a program that was killed in the middle of one, is no value."""
+        """Read the last line. Without a line end, as of a program that was killed while writing, it is not a value."""
         line, self._rest = bytes(self._rest), bytearray()
         return _read(line)
 
@@ -176,13 +178,14 @@ class LineProcess:
 
 
 def _has_more_values(line: bytes, most: int) -> bool:
-    """Whether a line of JSON has more values; marks inside of texts do not count. Nothing is kept in memory."""
+    """Whether a line of JSON has more than `most` values; marks inside of texts do not count. Nothing is stored in
+    memory."""
     marks = (found for found in _MARKS.finditer(line) if line[found.start()] != _QUOTE)
     return next(islice(marks, most, None), None) is not None
 
 
 def _read(line: bytes) -> Any:
-    """The object of a line; None where it holds none."""
+    """The object on a line; None if there is none."""
     line = line.strip()
     if not line.startswith(b"{"):
         return None

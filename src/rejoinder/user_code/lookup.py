@@ -1,5 +1,6 @@
-"""Users' code, found as files: which module a name stands for, which script a command line runs. Nothing is imported,
-parent packages neither."""
+"""The user's code, found as files: the module of a name, and the script of a command line. Nothing is imported, not
+even parent packages.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +10,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from rejoinder.project import Finder, in_quotes, near_name
-from rejoinder.spelling import list_words
+from rejoinder.project.files import Finder, in_quotes, near_name
+from rejoinder.words.numbers import listed
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
-"""How the names of files end that hold programs: only their author writes them, not the command that names them."""
+"""Suffixes of program files: their author writes them, not the command that names them."""
 
 _OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
-"""What makes a command line more than a program and its arguments."""
+"""Characters that make a command line more than a program and its arguments."""
 
 
 def find_function(call: str, folders: tuple[str, ...]) -> str | None:
-    """Why `module:function` cannot be called, as far as files tell; None if it may be there."""
+    """Why `module:function` cannot be called, as far as files show; None if it may exist."""
     name, _, function = call.partition(":")
     spec = _spec_of(name, folders)
     if spec is None:
@@ -32,11 +33,11 @@ def find_function(call: str, folders: tuple[str, ...]) -> str | None:
 
 
 def find_module(call: str, folders: tuple[str, ...]) -> str | None:
-    """Why the module of `module:function` cannot be imported; None where a file for it is there."""
+    """Why the module of `module:function` cannot be imported; None if its file exists."""
     name = call.partition(":")[0]
     if _spec_of(name, folders) is not None:
         return None
-    where = list_words([f"`{folder}`" for folder in dict.fromkeys(folders)])
+    where = listed([f"`{folder}`" for folder in dict.fromkeys(folders)])
     near = next(filter(None, (near_name(Path(folder, f"{name}.py")) for folder in folders)), None)
     hint = f"; did you mean `{Path(near).stem}`?" if near and near.endswith(".py") else ""
     return f"there is no module `{name}` in {where}, and none is installed{hint}"
@@ -57,7 +58,7 @@ def _find_in(file: Path, module: str, function: str) -> str | None:
 
 
 def _names_in(file: Path) -> set[str] | None:
-    """The names that a module may have; None where only running it would tell."""
+    """The names that a module may define; None if only running it would show."""
     import ast
 
     names: set[str] = set()
@@ -72,7 +73,7 @@ def _names_in(file: Path) -> set[str] | None:
 
 
 def _spec_of(name: str, folders: tuple[str, ...]) -> ModuleSpec | None:
-    """Looked for package by package: `importlib.util.find_spec` would import the packages above a module."""
+    """The spec of a module, found package by package: `importlib.util.find_spec` would import its parent packages."""
     path: list[str] | None = None
     spec: ModuleSpec | None = None
     steps = name.split(".")
@@ -96,7 +97,7 @@ def _find_spec(name: str, folders: tuple[str, ...], path: list[str] | None) -> M
 
 
 def find_script(words: tuple[str, ...], cwd: str | None, folders: tuple[str, ...]) -> str | None:
-    """Why a command cannot be run; None where its script is there, or where only a shell could tell."""
+    """Why a command cannot be run; None if its script exists, or if only a shell could decide."""
     folder = folder_for(cwd, folders)
     if not folder.is_dir():
         return f"there is no folder {in_quotes(str(cwd))} to run the script in"
@@ -109,7 +110,8 @@ def find_script(words: tuple[str, ...], cwd: str | None, folders: tuple[str, ...
 
 
 def script_words(script: tuple[str, ...]) -> list[str]:
-    """Words of a command that may name a file. Several are the words themselves, and one is a line for the shell."""
+    """Words of a command that may name a file. Several words are used directly; a single one is a line for the
+    shell."""
     first, *rest = script
     if rest:
         return [first, *rest]
@@ -125,7 +127,7 @@ def script_words(script: tuple[str, ...]) -> list[str]:
 
 
 def is_source(path: Path) -> bool:
-    """Whether it is a program or the source of one. Other files may be large, or written by the script itself."""
+    """Whether it is a program or its source. Other files may be large, or written by the script itself."""
     try:
         return path.is_file() and (path.suffix.lower() in _SOURCES or os.access(path, os.X_OK))
     except (OSError, ValueError):
@@ -147,13 +149,14 @@ def _words(words: tuple[str, ...]) -> list[str]:
 
 
 def _names_script(word: str) -> bool:
-    """Whether it is the path of a program of the project's. One of the system's has no folder before it."""
+    """Whether it is the path of a program of the project. A system program has no folder in front."""
     is_path = word.startswith(("./", "../")) or Path(word).suffix.lower() in _SOURCES
     return is_path and not re.search(r"\s|=|^-", word) and "://" not in word
 
 
 def folder_for(cwd: str | None, folders: tuple[str, ...]) -> Path:
-    """The folder to run a script in, found as files are: from the suite's folder upward, then in the working one."""
+    """The folder to run a script in, found as files are: from the suite's folder upward, then in the working
+    directory."""
     here = Path(folders[0])
     if cwd is None:
         return here

@@ -1,5 +1,6 @@
-"""Standard output is for results. What users' code prints goes to standard error, also what the programs print that it
-starts: those write to the descriptor and not to `sys.stdout`."""
+"""Redirection of user output: standard output is for results. Output of users' code goes to standard error, including
+output of programs that it starts, which write to the descriptor and not to `sys.stdout`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from typing import TextIO
 
 _lock = threading.Lock()
 _redirections: list[contextlib.ExitStack] = []
-"""How to undo each redirection that is in force; runs in several threads share one standard output."""
+"""The active redirections, to undo them; runs in several threads share one standard output."""
 
 
 @contextlib.contextmanager
 def redirect_user_output() -> Generator[None]:
-    """Send everything that is printed meanwhile to standard error."""
+    """Send all output during the block to standard error."""
     with _lock:
         _redirections.append(_redirect() if not _redirections else contextlib.ExitStack())
     try:
@@ -28,7 +29,8 @@ def redirect_user_output() -> Generator[None]:
 
 
 def redirect_import_output() -> contextlib.AbstractContextManager[None]:
-    """The same for an import; nothing in a run, where an import that hangs must not hold back the run's results."""
+    """Redirect output during an import. Inside a run this does nothing, because an import that hangs must not hold back
+    the run's results."""
     return contextlib.nullcontext() if _redirections else redirect_user_output()
 
 

@@ -1,4 +1,4 @@
-"""Programs of the user's own that are run to their end: scripts of checks, and commands that are targets."""
+"""The user's programs that run to their end: scripts of checks, and commands that are targets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rejoinder.user_code.programs import ProcessFault, Program, fulfil
+from rejoinder.words.numbers import in_seconds
 
 MOST_STDOUT = 1 << 20
 _LONGEST_END = 600
@@ -17,7 +18,7 @@ _LAST_LINES = 10
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """A program to be run once."""
+    """A program to run once."""
 
     words: tuple[str, ...]
     folder: Path
@@ -26,21 +27,21 @@ class Command(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     most_stdout: int = MOST_STDOUT
     called: str = "script"
-    """What messages call it."""
+    """Its name in messages."""
     owner: str = ""
-    """A name that all it starts inherits, by which `end_all_of` finds that later."""
+    """A name that all its child processes inherit, by which `end_all_of` finds them later."""
 
 
 def shell_words(line: str) -> tuple[str, ...]:
-    """The words by which a shell runs a line."""
+    """The words that make a shell run a line."""
     return "sh", "-c", line
 
 
 async def run_process(command: Command) -> Ended:
     """Run a program to its end.
 
-    Raises ProcessFault where it cannot be started, does not end in time or prints too much. Nothing that it started in
-    its process group outlives this call, even when the call is cancelled; where it did not end well, nothing at all.
+    Raises ProcessFault if it cannot be started, does not end in time or prints too much. No process that it started in
+    its process group outlives this call, even if the call is cancelled; if it ended badly, no process at all.
     """
     printed = _Printed(command.most_stdout)
     program = Program(command.words, command.folder, command.environment, printed.take, command.owner)
@@ -60,14 +61,14 @@ async def run_process(command: Command) -> Ended:
         bound = f"{command.most_stdout >> 20} MiB"
         raise ProcessFault(_with_end(f"the {command.called} prints more than {bound}", program.end_of_stderr), "flood")
     if not in_time:
-        what = f"the {command.called} did not end within {command.timeout_s:g} s"
+        what = f"the {command.called} did not end within {in_seconds(command.timeout_s or 0)}"
         raise ProcessFault(_with_end(what, program.end_of_stderr), "timeout")
     text, is_utf8 = decode(printed.data)
     return Ended(program.exited.result(), text, program.end_of_stderr, is_utf8)
 
 
 class _Printed:
-    """What a program has printed, up to a bound."""
+    """A program's output, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self.data = bytearray()
@@ -88,24 +89,24 @@ class Ended(Struct, frozen=True):
     """Negative: the number of the signal that killed it."""
     stdout: str
     stderr: str
-    """Only its end, if there was much."""
+    """Only the end of a long output."""
     is_utf8: bool = True
     """False if bytes of its standard output had to be replaced."""
 
     @property
     def last_words(self) -> str:
-        """Of its standard error, or else of its output."""
+        """The end of its standard error, else of its output."""
         return end_of(self.stderr) or end_of(self.stdout)
 
     def how(self) -> str:
-        """How it ended, in words."""
+        """Its end in words."""
         if self.exit_code < 0:
             return f"was killed by {_signal_name(-self.exit_code)}"
         return f"ended with exit code {self.exit_code}"
 
 
 def decode(data: bytes | bytearray) -> tuple[str, bool]:
-    """A text, and whether it was UTF-8; what is not is replaced."""
+    """A text, and whether it was valid UTF-8; invalid bytes are replaced."""
     try:
         return data.decode(), True
     except UnicodeDecodeError:
@@ -113,7 +114,7 @@ def decode(data: bytes | bytearray) -> tuple[str, bool]:
 
 
 def end_of(text: str) -> str:
-    """The last words of a program: they nearly always say what went wrong."""
+    """The last words of a program, which nearly always name the error."""
     end = "\n".join(text.strip().splitlines()[-_LAST_LINES:])
     return f"...{end[-_LONGEST_END:]}" if len(end) > _LONGEST_END else end
 

@@ -1,8 +1,8 @@
-"""Programs of the user's own while they run: their pipes, and their end together with all they started.
+"""The user's programs while they run: their pipes, and their end together with all processes they started.
 
-The pipes are watched by hand, not by asyncio's subprocess transports. Depending on Python's version, those give a
+The pipes are watched directly, not by asyncio's subprocess transports. Depending on Python's version, those give a
 program a socket as its standard input, which cannot be opened as /dev/stdin, or wait for other processes that hold the
-pipes; and when they are cancelled while they start a program, they kill the program alone.
+pipes; and if they are cancelled while they start a program, they kill only the program.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from rejoinder.user_code.guard import end_marked
 
 MOST_STDERR = 64 << 10
 GRACE_S = 1.0
-"""How long a program may take to end when it is asked to, and what it left behind may hold the pipes open."""
+"""Seconds for a program to end when asked, and for remaining processes to close the pipes."""
 REAPING_S = 5.0
-"""A killed process is gone at once, unless the system itself keeps it (a dead network disk)."""
+"""Seconds to wait for a killed process, which normally ends at once, unless the system holds it (a dead
+network disk)."""
 _CHUNK = 64 << 10
 _MARK = "REJOINDER_SCRIPT"
 _OWNER = "REJOINDER_OWNER"
 Trouble: TypeAlias = Literal["start", "words", "timeout", "flood"]
-"""`words`: it cannot be started with these words, and others may be fine."""
+"""`words`: it cannot be started with these words, but others may work."""
 
 
 class ProcessFault(Exception):
@@ -45,7 +46,7 @@ class ProcessFault(Exception):
 
 
 class Guard:
-    """Ends the programs of an owner should this process be killed. It is a process of its own (`guard.py`)."""
+    """Ends an owner's programs if this process is killed. It runs as a separate process (`guard.py`)."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -57,7 +58,7 @@ class Guard:
         _guards[owner] = self
 
     def tell(self, sign: str, group: int) -> None:
-        """A process group has begun (+) or ended (-)."""
+        """Report that a process group has begun (+) or ended (-)."""
         with contextlib.suppress(OSError):
             cast("IO[bytes]", self._process.stdin).write(f"{sign}{group}\n".encode())
 
@@ -73,7 +74,7 @@ class Guard:
 
 
 class Program:
-    """A program under way: our ends of its pipes. It is put down in the end, whatever it does."""
+    """A running program: our ends of its pipes. It is always ended, whatever it does."""
 
     def __init__(
         self,
@@ -83,8 +84,8 @@ class Program:
         take: Callable[[bytes], None],
         owner: str = "",
     ) -> None:
-        """Starts it. `take` is called with what it prints; `owner` is a name that all it starts inherits, by which
-        `end_all_of` finds that later. Raises ProcessFault."""
+        """Start the program. `take` gets its output; `owner` is a name that all its child processes inherit, by which
+        `end_all_of` finds them later. Raises ProcessFault."""
         name = str(uuid4())
         self._mark = f"{_MARK}={name}".encode()
         marks = {_MARK: name, **({_OWNER: owner} if owner else {})}
@@ -98,11 +99,11 @@ class Program:
         self._pipes = cast("tuple[IO[bytes], ...]", (self._process.stdin, self._process.stdout, self._process.stderr))
         self._unsent = bytearray()
         self._has_more = True
-        """May more be sent? Otherwise its standard input ends with what was."""
+        """Whether more may be sent. Otherwise its standard input ends."""
         self._complained = bytearray()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.drained: asyncio.Future[None] = self._loop.create_future()
-        """It exited, and no process holds its standard output or error any more."""
+        """Set after it has exited and no process holds its standard output or error."""
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         _, stdout, stderr = self._pipes
@@ -115,13 +116,13 @@ class Program:
         return self._complained.decode(errors="replace")
 
     def ended_well(self) -> bool:
-        """Did it end by itself, and without a complaint? A failing exit code alone is a verdict."""
+        """Whether it ended by itself without a complaint. A failing exit code without one is a verdict."""
         if not self.exited.done() or self.exited.result() < 0:
             return False
         return self.exited.result() == 0 or not self._complained.strip()
 
     def send(self, data: bytes, *, more: bool = False) -> None:
-        """Give it something to read; without `more`, its standard input ends there."""
+        """Send data to its standard input; without `more`, the input ends there."""
         stdin = self._pipes[0]
         self._has_more = more
         if stdin.closed:
@@ -131,19 +132,19 @@ class Program:
         self._unsent += data
 
     def signal(self, number: int) -> None:
-        """Its group may be gone, or parts of it may belong to another user (sudo)."""
+        """Signal its group, which may be gone, or partly belong to another user (sudo)."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     async def end(self, *, politely: bool) -> None:
-        """Ask it to end, and wait a little. The wait may be cancelled: then there is no grace."""
+        """Ask it to end, and wait a little. If the wait is cancelled, there is no grace period."""
         if politely:
             self.signal(signal.SIGTERM)
         await within(self.drained, GRACE_S)
 
     async def put_down(self, *, well: bool) -> None:
-        """End it with its group; where it did not end well, all it started. What ends it needs no waiting, so that even
-        a task that is cancelled again and again gets to it."""
+        """End it with its group; if it ended badly, also all other processes it started. The ending does not wait, so
+        that even a task that is repeatedly cancelled reaches it."""
         self.signal(signal.SIGKILL)
         for pipe in self._pipes:
             _close(pipe, self._loop)
@@ -155,7 +156,8 @@ class Program:
         await within(self.exited, REAPING_S)
 
     def _wait(self) -> None:
-        """In a thread of its own: the one way to wait for a process that works on every system and in every thread."""
+        """Wait in a separate thread: the only way to wait for a process that works on every system and in
+        every thread."""
         code = self._process.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed: there is no waiter any more
             self._loop.call_soon_threadsafe(self._exit, code)
@@ -206,7 +208,7 @@ def _close(pipe: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def within(future: asyncio.Future[Any], seconds: float | None) -> bool:
-    """Whether it comes in time. Giving up leaves the future as it is."""
+    """Whether the future completes in time. Giving up does not change the future."""
     await asyncio.wait([future], timeout=seconds)
     return future.done()
 
@@ -217,13 +219,13 @@ def fulfil(future: asyncio.Future[None]) -> None:
 
 
 _under_way: dict[bytes, Program] = {}
-"""Programs by their mark."""
+"""Running programs by their mark."""
 _guards: dict[str, Guard] = {}
-"""Guards by the owner whose programs they watch over."""
+"""Guards by the owner whose programs they watch."""
 
 
 def _end_marked(marks: AbstractSet[bytes]) -> None:
-    """End what programs have started outside their process groups: what has such a mark is theirs."""
+    """End the processes that programs started outside their process groups, found by the programs' marks."""
     for _ in range(3):  # a process that was just being started is seen the next time
         if not end_marked(marks):
             return
@@ -276,12 +278,13 @@ def _why_not(program: str, folder: Path, error: OSError | ValueError) -> str:
 
 
 def end_all_of(owner: str) -> None:
-    """End what programs of this owner have left behind, outside of their process groups too."""
+    """End the remaining processes of this owner, including those outside of their process groups."""
     _end_marked({_owned_by(owner)})
 
 
 def end_processes() -> None:
-    """End every program that is under way, and all that they started. From any thread, when the process is to end."""
+    """End every running program, and all processes that they started. Callable from any thread, when this
+    process ends."""
     programs = dict(_under_way)
     for program in programs.values():
         program.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The variables that programs get which are not the user's own commands: all but secrets."""
+"""The variables that programs get, except the user's own commands: all but secrets."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.project import is_secret
+from rejoinder.project.environment import is_secret
 
 
 class Given(Struct, frozen=True):
-    """The environment of a command, and the variables that are set here and kept from it."""
+    """A command's environment, and the variables that are set here but withheld."""
 
     variables: dict[str, str]
     withheld: frozenset[str]
 
 
 def given_to_command(environment: Mapping[str, str], own: Mapping[str, Any]) -> Given:
-    """All variables but secrets, and what the target gives."""
+    """All variables but secrets, plus the target's own."""
     variables = {name: value for name, value in environment.items() if not is_secret(name, value)}
     withheld = frozenset(environment.keys() - variables.keys() - own.keys())
     return Given(variables | {name: str(value) for name, value in own.items()}, withheld)

@@ -1,4 +1,4 @@
-"""Agents that speak the Agent Client Protocol, version 1, over their pipes: one process a conversation."""
+"""Agents that speak the Agent Client Protocol, version 1, over their pipes: one process per conversation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rejoinder.providers.agents.kinds import AgentKind
 
 CANCEL_S = 2.0
-"""How long it may take to end a turn that was cancelled."""
+"""Seconds that an agent has to end a turn after it was cancelled."""
 LATE_S = 0.05
-"""What an agent goes on to say until it pauses for this long belongs to the turn before."""
+"""Seconds of silence after which a turn is over: updates that arrive before belong to it."""
 CLOSE_S = 2.0
-"""How long it may take to end by itself once its input ends: some never do."""
+"""Seconds that an agent has to exit after its input is closed: some never do."""
 
 
 class AcpDriver:
@@ -36,7 +36,7 @@ class AcpDriver:
         self._wanted = read_wanted(kind, settings)
         self._seat = seat
         self._manner = manner_of(self._wanted.words[0], *kind.command[:1])
-        """By the name of its program, until it says its own."""
+        """The manner for its program's name, until the agent gives its own name."""
         self._client = _Client(Accounts(is_new=seat.continues is None))
         self._session: Session | None = None
         self._wire: Wire | None = None
@@ -108,7 +108,7 @@ class AcpDriver:
         return self._read(session, turn, answer, notes)
 
     async def _cancel(self, wire: Wire, session: Session) -> None:
-        """Tell it to stop, so that it can leave its work in order, and wait a little."""
+        """Ask the agent to stop, so that it can leave its work in order, and wait a little."""
         self._client.end()
         wire.notify("session/cancel", {"sessionId": session.id})
         try:
@@ -117,7 +117,7 @@ class AcpDriver:
             return
 
     def _read(self, session: Session, turn: Turn, answer: Mapping[str, Any], notes: tuple[str, ...]) -> AgentTurn:
-        """Raises ProviderError where a turn that ended by the protocol is an error all the same."""
+        """Read a finished turn. Raises ProviderError if it ended by the protocol and is an error nevertheless."""
         calls, messages, reason = turn.tool_calls(), turn.messages, text_at(answer, "stopReason") or None
         accounts = self._client.accounts
         usage = accounts.tokens(answer, self._manner.counts, used_tools=any(call.status != "denied" for call in calls))
@@ -142,13 +142,13 @@ class AcpDriver:
 
 
 class _Client:
-    """Our side of a session: it hears updates, and answers what the agent asks."""
+    """Our side of a session: it receives updates, and answers the agent's requests."""
 
     def __init__(self, accounts: Accounts) -> None:
         self.accounts = accounts
         self.session = ""
         self._turn: Turn | None = None
-        """None between turns: what is told then is no part of one."""
+        """None between turns: updates that arrive then belong to no turn."""
         self._earlier: set[str] = set()
 
     def begin(self, wanted: Wanted, manner: Manner) -> Turn:

@@ -1,5 +1,6 @@
-"""How the agents that speak the Agent Client Protocol differ: what their numbers count, what they do not take, and what
-they say where others report an error. Each was seen to do so."""
+"""Differences between agents that speak the Agent Client Protocol: what their numbers count, what they refuse, and what
+they write in place of an error. Each difference was observed.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +13,27 @@ from rejoinder.model import NO_USAGE, Usage
 from rejoinder.providers.agents.agent_json import as_mapping, at, count_at, list_at, money_at, text_at
 
 Counts: TypeAlias = Literal["turn", "process", "last call"]
-"""What an agent's `usage` counts: the turn; all turns since the process was started; the last call of its model."""
+"""The span that an agent's `usage` counts: the turn; all turns since the process started; the last model call."""
 
 
 class Manner(Struct, frozen=True, kw_only=True):
-    """How an agent differs from what the protocol says."""
+    """One agent's differences from the protocol."""
 
     counts: Counts = "turn"
     takes_programs: bool = True
-    """Does it take MCP servers that are programs?"""
+    """Whether it accepts MCP servers that are programs."""
     error: str = ""
-    """How a reply begins that is an error."""
+    """The beginning of a reply that is an error."""
     warnings: tuple[str, ...] = ()
-    """How what it says begins if it is a warning of its own, not its model's words."""
+    """Beginnings of texts that are warnings by the agent, not words of its model."""
     logins: Mapping[str, str] = {}
-    """The method of authentication that goes with a variable, in a home if none was chosen."""
+    """The authentication method for each key variable. It is used with an agent's own home if the target names none."""
     full_mode: str = ""
-    """The mode without which it does not even ask for what is allowed."""
+    """The mode without which the agent does not even ask for permitted actions."""
     variables: Mapping[str, str] = {}
-    """What makes it ask for permission."""
+    """Variables that make it ask for permission."""
     model_variable: str = ""
-    """Where it reads its model from, if it offers no choice in the session."""
+    """The variable that names its model, if the session offers no choice of models."""
 
 
 UNKNOWN = Manner()
@@ -56,7 +57,7 @@ _OTHER_NAMES = {"gemini-cli": "gemini"}
 
 
 def manner_of(*names: str) -> Manner:
-    """The manner of the first name that is known: of a program, or as the agent calls itself."""
+    """The manner of the first known name: a program's name, or the name that the agent gives itself."""
     for name in names:
         plain = name.lower().replace("\\", "/").rsplit("/", 1)[-1]
         manner = _MANNERS.get(_OTHER_NAMES.get(plain, plain))
@@ -66,35 +67,35 @@ def manner_of(*names: str) -> Manner:
 
 
 class Accounts:
-    """What an agent has told of tokens and cost, and what of it belongs to the turn."""
+    """Tokens and cost that an agent has reported, and the part that belongs to the turn."""
 
     def __init__(self, *, is_new: bool) -> None:
-        """`is_new`: the session began here; the costs of one that goes on hold what was before."""
+        """`is_new`: the session began here. The cost of a continued session includes earlier turns."""
         self._tokens = NO_USAGE
-        """As last told, if that is a sum."""
+        """The last reported tokens, if the agent reports a sum."""
         self._cost: float | None = 0.0 if is_new else None
-        """As told when the turn began; None if that is not known."""
+        """The reported cost when the turn began; None if unknown."""
         self._told_cost: float | None = None
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Note that a turn begins."""
         if self._told_cost is not None:
             self._cost, self._told_cost = self._told_cost, None
 
     def hear(self, update: Mapping[str, Any]) -> None:
-        """Take a `usage_update`: the cost in it is that of the session."""
+        """Take a `usage_update`: its cost is the cost of the whole session."""
         amount = money_at(update, "cost", "amount")
         if text_at(update, "cost", "currency").upper() == "USD" and amount is not None:
             self._told_cost = amount
 
     def cost(self) -> float | None:
-        """Of this turn."""
+        """The cost of this turn."""
         if self._told_cost is None or self._cost is None:
             return None
         return max(self._told_cost - self._cost, 0.0)
 
     def tokens(self, answer: Mapping[str, Any], counts: Counts, *, used_tools: bool) -> Usage:
-        """Of this turn, by the answer to its prompt."""
+        """The tokens of this turn, by the answer to its prompt."""
         told = as_mapping(answer.get("usage"))
         usage = _read_usage(told) if told else _read_quota(at(answer, "_meta", "quota", "token_count"))
         if usage == NO_USAGE:
@@ -114,7 +115,7 @@ def told_model(answer: Mapping[str, Any]) -> str:
 
 
 def _read_usage(told: Mapping[str, Any]) -> Usage:
-    """Whether cached tokens and thoughts are counted again in the others is told by the sum of all."""
+    """The reported total shows whether the other counts already include cached tokens and thoughts."""
     given, made = count_at(told, "inputTokens"), count_at(told, "outputTokens")
     read, written = count_at(told, "cachedReadTokens"), count_at(told, "cachedWriteTokens")
     thought = count_at(told, "thoughtTokens")

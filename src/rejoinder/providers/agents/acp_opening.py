@@ -14,9 +14,9 @@ from rejoinder.providers.agents.agent_json import as_items, as_mapping, at, text
 from rejoinder.providers.agents.driver import Clock, Seat, agent_error, failed
 
 START_S = 120.0
-"""The longest that an agent may take for each step until its session is there."""
+"""Seconds that an agent may take for each step until its session is ready."""
 REPLAY_S = 0.5
-"""A pause of this length ends what an agent repeats of a session that it goes on with."""
+"""Seconds of silence that end an agent's repetition of a session that it continues."""
 _VERSION = 1
 _CLIENT = {
     "protocolVersion": _VERSION,
@@ -32,11 +32,11 @@ class Session:
         self.id = id
         self.model = model
         self.notes = notes
-        """What the user should know of it, told with its first turn."""
+        """Notes for the user about the session, reported with its first turn."""
 
 
 class Opening:
-    """The steps until a session is there."""
+    """The steps until a session is ready."""
 
     def __init__(self, wire: Wire, wanted: Wanted, seat: Seat, clock: Clock) -> None:
         self._wire = wire
@@ -55,7 +55,7 @@ class Opening:
         return info
 
     async def begin(self, info: Mapping[str, Any], manner: Manner) -> Session:
-        """Begin the session, or go on with one, and make it what the target asks for."""
+        """Begin or continue the session, and set it up as the target requires."""
         servers = self._servers(info, manner)
         if self._wanted.auth_method:
             await self._call("authenticate", {"methodId": self._wanted.auth_method}, settles=True)
@@ -67,7 +67,7 @@ class Opening:
             id = self._seat.continues
             state = await self._go_on({"sessionId": id, **place}, info)
         if not id:
-            raise agent_error("the agent began no session")
+            raise agent_error("the agent did not begin a session")
         state = await self._adapt(id, state, manner)
         agent = as_mapping(info.get("agentInfo"))
         who = f"{text_at(agent, 'name')} {text_at(agent, 'version')}".strip()
@@ -77,16 +77,16 @@ class Opening:
         can = as_mapping(at(info, "agentCapabilities", "mcpCapabilities"))
         for server in self._wanted.servers:
             if server.command and not manner.takes_programs:
-                what = "is a program, and this agent takes MCP servers by `url` only"
+                what = "is a program, but this agent accepts MCP servers only by `url`"
             elif server.url and not can.get("http"):
-                what = "has a `url`, and this agent takes MCP servers that are programs only"
+                what = "has a `url`, but this agent accepts only MCP servers that are programs"
             else:
                 continue
             raise agent_error(f"the MCP server `{server.name}` {what}", ends_target=True)
         return [as_acp_server(server) for server in self._wanted.servers]
 
     async def _new(self, place: Mapping[str, Any], info: Mapping[str, Any], manner: Manner) -> Mapping[str, Any]:
-        """Where the agent wants a login first, the one that goes with a key that it has."""
+        """Open a session. If the agent requires a login, use the method for the key that it has."""
         variables = self._seat.environment
         method = next((method for name, method in manner.logins.items() if variables.get(name)), None)
         try:
@@ -106,7 +106,7 @@ class Opening:
         if isinstance(as_mapping(can.get("sessionCapabilities")).get("resume"), dict):
             return await self._call("session/resume", place)
         if not can.get("loadSession"):
-            raise agent_error("the agent cannot go on with a session")
+            raise agent_error("the agent cannot continue a session")
         state = await self._call("session/load", place)
         patience = asyncio.get_running_loop().time() + START_S
         await self._wire.catch_up(REPLAY_S, patience)  # some repeat what was said after their answer
@@ -158,7 +158,7 @@ class Opening:
         )
 
     async def _call(self, method: str, params: Mapping[str, Any], *, settles: bool = False) -> Mapping[str, Any]:
-        """`settles`: what the target asks for would be refused in every conversation."""
+        """`settles`: a failure is final, because every conversation would be refused in the same way."""
         try:
             return await self._wire.call(method, params, self._patience())
         except RpcError as error:

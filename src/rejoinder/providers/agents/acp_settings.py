@@ -1,4 +1,4 @@
-"""What a target says of an agent that speaks the Agent Client Protocol."""
+"""Target settings of an agent that speaks the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_wanted(kind: AgentKind, settings: Settings) -> Wanted:
     """Raises UsageError."""
     config = settings.values.get("config") or {}
     if not isinstance(config, Mapping):
-        raise settings.error("has a `config` that is no mapping of the agent's options to values")
+        raise settings.error("needs a `config` that maps the agent's options to values")
     return Wanted(
         words=command_of(kind, settings) + added_words(settings),
         permissions=read_permissions(settings),
@@ -46,7 +46,7 @@ def read_wanted(kind: AgentKind, settings: Settings) -> Wanted:
 
 
 def as_acp_server(server: McpServer) -> Mapping[str, Any]:
-    """A server of tools as the protocol has it."""
+    """An MCP server in the form of the protocol."""
     if server.url:
         return {"type": "http", "name": server.name, "url": server.url, "headers": _pairs(server.headers)}
     return {"name": server.name, "command": server.command, "args": list(server.args), "env": _pairs(server.env)}

@@ -1,4 +1,4 @@
-"""What an agent does in one turn, as the updates of the Agent Client Protocol tell it."""
+"""The actions of an agent in one turn, read from updates of the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rejoinder.providers.agents.permissions import Permissions
 from rejoinder.user_code.line_process import LineFault
 
 MOST_SAID = 32 << 20
-"""Characters of a turn: one who says more is ended."""
+"""Maximum characters per turn: an agent that writes more is ended."""
 _ALLOWING = ("allow_once", "allow_always")
 _REJECTING = ("reject_once", "reject_always")
 _OUTPUTS = ("aggregated_output", "output", "content", "message")
-"""Where an output that is no text has its text."""
+"""Fields that can hold the text of an output that is an object."""
 CANCELLED: Mapping[str, Any] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a request for permission that is neither granted nor rejected."""
 
 
 class Turn:
-    """Collects what is told from a prompt on until its answer."""
+    """Collects updates between a prompt and its answer."""
 
     def __init__(self, permissions: Permissions, earlier: Set[str], warnings: tuple[str, ...]) -> None:
         """`earlier`: tool calls of the turns before."""
@@ -40,7 +40,7 @@ class Turn:
 
     @property
     def messages(self) -> list[str]:
-        """What it said, cut where it used a tool in between."""
+        """The texts that the agent wrote, split at tool calls."""
         return [text for text in ("".join(message) for message in self._messages) if text.strip()]
 
     @property
@@ -63,7 +63,7 @@ class Turn:
         return tuple(call.told(id) for id, call in self._calls.items())
 
     def take(self, update: Mapping[str, Any]) -> None:
-        """Raises LineFault if it is too much."""
+        """Take an update. Raises LineFault if the turn becomes too long."""
         kind = update.get("sessionUpdate")
         if kind == "agent_message_chunk":
             self._say(_block_text(update.get("content")), update.get("messageId"))
@@ -72,7 +72,7 @@ class Turn:
         elif kind in ("tool_call", "tool_call_update"):
             id = text_at(update, "toolCallId")
             if kind == "tool_call_update" and id in self._earlier and id not in self._calls:
-                return  # something that went on in the background
+                return  # something that ran in the background
             self._counted(self._call(id).take(update))
             self._message_id = self  # what it says next is another message
         elif kind == "plan":
@@ -80,7 +80,7 @@ class Turn:
             self._notes[self._counted(_plan(update))] = None
 
     def permit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to a request for permission: by the kind of the tool, and by the kind of the options."""
+        """Answer a request for permission, by the kind of tool and the kinds of options."""
         asked = as_mapping(params.get("toolCall"))
         call = self._call(text_at(asked, "toolCallId"))
         call.fill(asked)
@@ -111,7 +111,7 @@ class Turn:
 
 
 class _Call:
-    """A call of a tool, of which each update tells a part."""
+    """A tool call, collected from updates."""
 
     def __init__(self) -> None:
         self.denied = False
@@ -125,7 +125,7 @@ class _Call:
         self._duration_s: float | None = None
 
     def take(self, update: Mapping[str, Any]) -> str:
-        """What it brought so far, if the update says so."""
+        """Take an update; return the result so far if the update changes it."""
         self._title = text_at(update, "title") or self._title
         self.kind = text_at(update, "kind") or self.kind
         if update.get("rawInput") is not None:
@@ -138,8 +138,8 @@ class _Call:
         return result or ""
 
     def fill(self, asked: Mapping[str, Any]) -> None:
-        """Take what a request for permission says where no update has: some agents tell of a call only there, others
-        write something else in it."""
+        """Take details from a permission request that no update has given. Some agents describe a call only there;
+        others write different details there."""
         self._title = self._title or text_at(asked, "title")
         self.kind = self.kind or text_at(asked, "kind")
         if not self._arguments and asked.get("rawInput") is not None:
@@ -169,7 +169,7 @@ def _option(params: Mapping[str, Any], kinds: tuple[str, ...]) -> str | None:
 
 
 def _result(update: Mapping[str, Any]) -> str | None:
-    """The output as it is if it is a text, otherwise what is shown of it; None where the update has neither."""
+    """The output, verbatim if it is text, otherwise what is shown of it; None if the update has neither."""
     output = update.get("rawOutput")
     if isinstance(output, str):
         return output
@@ -187,7 +187,7 @@ def _joined(blocks: Any) -> str:
 
 
 def _block_text(block: Any) -> str:
-    """The text of a block of content; of a link its address, of a change to a file the file."""
+    """The text of a content block: the address of a link, the file of a file change."""
     if text_at(block, "type") == "diff":
         return text_at(block, "path")
     return text_at(block, "text") or text_at(block, "resource", "text") or text_at(block, "uri")

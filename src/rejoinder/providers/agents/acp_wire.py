@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 with a program, in both directions: what we call, and what it asks and tells us meanwhile."""
+"""JSON-RPC 2.0 with a program, in both directions: our calls, and the program's requests and notifications."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class RpcError(Exception):
 
     @property
     def status(self) -> int | None:
-        """Some have the HTTP status of their model's answer in place of a code of the protocol."""
+        """The HTTP status of the model's answer, which some agents send in place of a protocol error code."""
         return self.code if 400 <= self.code < 600 else None
 
 
 class Listener(Protocol):
-    """Who hears what the program says of its own accord."""
+    """Receives messages that the program sends unasked."""
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification."""
@@ -57,7 +57,7 @@ class Wire:
         return await self.result(clock)
 
     async def result(self, clock: Clock) -> Mapping[str, Any]:
-        """The result of the last call, which may have been waited for in vain before."""
+        """The result of the last call. It can be awaited again after an earlier wait ended without a result."""
         loop = asyncio.get_running_loop()
         while True:
             message = await self._receive(clock)
@@ -77,7 +77,7 @@ class Wire:
         self.process.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def catch_up(self, quiet_s: float, until: float) -> None:
-        """Hear what it has said already, and what it goes on to say until it is quiet for a while."""
+        """Read what the program has already sent, and what follows until it is quiet for `quiet_s`."""
         loop = asyncio.get_running_loop()
         try:
             while loop.time() < until and await self._take_next(Clock(until, quiet_s)):
@@ -96,7 +96,7 @@ class Wire:
         return await self.process.receive(silence_s=clock.silence_s, until=clock.until)
 
     def _take(self, message: Mapping[str, Any]) -> bool:
-        """Whether it was something else than an answer of the program."""
+        """Take a message; whether it was something other than the program's answer to our call."""
         method = message.get("method")
         if not isinstance(method, str):
             return False
@@ -112,7 +112,7 @@ class Wire:
 
 
 def _read_error(error: Any) -> RpcError:
-    """Agents put what their model's provider said in `data`, or as JSON in the message."""
+    """The error of a response. Agents put their provider's message into `data`, or as JSON into the message."""
     said = as_mapping(error)
     code, data = said.get("code"), said.get("data")
     message = inner_message(text_at(said, "message") or text_of(error))

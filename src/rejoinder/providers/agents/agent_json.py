@@ -1,4 +1,4 @@
-"""What lies in JSON that agents write, which changes with every version of them: nothing in it is relied on."""
+"""Reading JSON that agents write. It changes with every version, so nothing in it is relied on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rejoinder.json_values import text_of as text_of
 
 
 def inner_message(text: str) -> str:
-    """The message in the JSON that a model's server answered with; any other text as it is."""
+    """The message inside the JSON of a model server's error; other text is returned unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:

@@ -1,6 +1,6 @@
-"""What a target says of its agent, read once, before anything is asked.
+"""The agent settings of a target, read once, before anything is sent.
 
-The schema has not seen the settings of variants, nor does it know all that drivers need.
+The schema does not check settings of variants, nor does it know what each driver requires.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from rejoinder.providers.agents.driver import Seat
 from rejoinder.providers.agents.kinds import AgentKind
 from rejoinder.providers.agents.workspace import Revision
 from rejoinder.providers.settings import Settings
-from rejoinder.user_code import folder_for, is_source
+from rejoinder.user_code.lookup import folder_for, is_source
 
 _NOWHERE = Seat(workspace=Path(), home=Path(), environment={}, owner="", conversation_id="")
 """For a driver that only reads its settings."""
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """What all agents have in common; a driver reads its own settings."""
+    """Settings that all agents have; a driver reads its own in addition."""
 
     template: Path | Revision | None = None
-    """What the workspace begins as."""
+    """The folder or revision that the workspace is copied from."""
     skills: tuple[Path, ...] = ()
     instructions: Path | None = None
     setup: tuple[str, ...] = ()
     teardown: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
-    """What the target's `env` gives."""
+    """Variables from the target's `env`."""
     has_own_home: bool = True
     silence_s: float | None = None
 
@@ -41,16 +41,16 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 def read_agent_settings(
     kind: AgentKind, settings: Settings, folders: tuple[str, ...], environment: Mapping[str, str]
 ) -> AgentSettings:
-    """Raises UsageError for what is wrong or missing, the program of the agent too."""
+    """Read the settings. Raises UsageError for whatever is wrong or missing, including the agent's program."""
     home, variables = settings.values.get("home"), settings.values.get("env") or {}
     if home not in (None, "own", "shared"):
         raise settings.error(f"has `home: {home}`", "Write `own` or `shared`.")
     if not isinstance(variables, dict):
-        raise settings.error("has `env` that is no mapping of variables to values")
+        raise settings.error("has `env` that does not map variables to values")
     kind.driver(settings, _NOWHERE)
     program = command_of(kind, settings)[0]
     if shutil.which(program, path=environment.get("PATH")) is None:
-        raise settings.error(f"needs the program `{program}`, which is not there", install_hint(program))
+        raise settings.error(f"needs the program `{program}`, which was not found", install_hint(program))
     return AgentSettings(
         template=_template(settings, folders),
         skills=tuple(_folder(settings, "skills", name, folders) for name in _listed(settings, "skills")),
@@ -70,7 +70,7 @@ def _template(settings: Settings, folders: tuple[str, ...]) -> Path | Revision |
     if isinstance(said, str):
         return _folder(settings, "workspace_template", said, folders)
     if not isinstance(said, dict):
-        raise settings.error(f"has `workspace_template: {said}`, which is no folder")
+        raise settings.error(f"has `workspace_template: {said}`, which is not a folder")
     if unknown := said.keys() - {"repository", "revision"}:
         named = ", ".join(f"`{name}`" for name in sorted(map(str, unknown)))
         raise settings.error(f"has a `workspace_template` with {named}", "It has `repository` and `revision`.")
@@ -82,7 +82,7 @@ def _template(settings: Settings, folders: tuple[str, ...]) -> Path | Revision |
 def _folder(settings: Settings, setting: str, name: str, folders: tuple[str, ...]) -> Path:
     folder = folder_for(name, folders)
     if not folder.is_dir():
-        raise settings.error(f"names the folder `{name}` as `{setting}`, which is not there")
+        raise settings.error(f"names the folder `{name}` as `{setting}`, which does not exist")
     return folder
 
 
@@ -92,7 +92,7 @@ def _instructions(settings: Settings, folders: tuple[str, ...]) -> Path | None:
         return None
     file = _file_in(name, folders)
     if not file.is_file():
-        raise settings.error(f"names the file `{name}` as `instructions`, which is not there")
+        raise settings.error(f"names the file `{name}` as `instructions`, which does not exist")
     return file
 
 
@@ -111,8 +111,8 @@ def _file_in(name: str, folders: tuple[str, ...]) -> Path:
 
 
 def with_own_files(settings: Settings, folders: tuple[str, ...]) -> Settings:
-    """The same with programs and scripts of the project by their whole path: the agent runs in its workspace, and so
-    do the MCP servers that it starts."""
+    """The settings with whole paths for the project's programs and scripts: the agent runs in its workspace, and so do
+    the MCP servers that it starts."""
 
     def found(word: Any) -> Any:
         if not isinstance(word, str):

@@ -34,17 +34,17 @@ _TOOLS = {
         *("CronCreate", "CronDelete", "CronList", "ScheduleWakeup"),
     ),
 }
-"""Its tools by their kind; it deletes and moves files by commands."""
+"""Its tools by kind; it deletes and moves files by shell commands."""
 _FAILURES = {
-    "error_max_turns": "claude took as many turns as `max_turns` allows, and was not done",
-    "error_max_budget_usd": "claude has spent what `max_budget_usd` allows, and was not done",
+    "error_max_turns": "claude reached `max_turns` before it was done",
+    "error_max_budget_usd": "claude reached `max_budget_usd` before it was done",
     "error_during_execution": "claude failed",
-    "error_max_structured_output_retries": "claude gave no answer of the form that was asked for",
+    "error_max_structured_output_retries": "claude gave no answer in the requested form",
 }
 
 
 class ClaudeDriver:
-    """A conversation with Claude Code. Should its process end, another takes up the session."""
+    """A conversation with Claude Code. If its process ends, another process continues the session."""
 
     def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
         """Raises UsageError."""
@@ -65,7 +65,7 @@ class ClaudeDriver:
         self._process: LineProcess | None = None
         self._session = seat.continues
         self._spent = None if seat.continues else 0.0
-        """What the session has cost so far; None if that is not known."""
+        """The cost of the session so far; None if unknown."""
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
         process = self._process
@@ -106,8 +106,8 @@ class ClaudeDriver:
 
 
 def _permission_words(permissions: Permissions, servers: tuple[McpServer, ...]) -> tuple[str, ...]:
-    """What is rejected it has to ask for, which nothing grants: the try is told as a denial. Without that rule it runs
-    commands that only look without asking."""
+    """Rejected tools are set to "ask", and no one grants the request: so the attempt is reported as a denial. Without
+    that rule Claude Code runs read-only commands without asking."""
     if permissions.all_allowed:
         return "--permission-mode", "bypassPermissions"
     tools = {**_TOOLS, "other": (*_TOOLS["other"], *(f"mcp__{server.name}" for server in servers))}
@@ -131,7 +131,8 @@ def _server_words(servers: tuple[McpServer, ...]) -> tuple[str, ...]:
 
 
 def _variables(permissions: Permissions, servers: tuple[McpServer, ...]) -> dict[str, str]:
-    """As root it refuses to allow everything, unless it is told that it is locked in."""
+    """Variables for the process. As root, Claude Code refuses to allow everything unless a variable says it is
+    sandboxed."""
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     locked_in = {"IS_SANDBOX": "1"} if is_root and permissions.all_allowed else {}
     shown = {"ENABLE_TOOL_SEARCH": "false"} if servers else {}  # otherwise its model has to search for the tools
@@ -139,7 +140,7 @@ def _variables(permissions: Permissions, servers: tuple[McpServer, ...]) -> dict
 
 
 async def _pass_over_late(process: LineProcess) -> None:
-    """Forget what it printed after its last turn was over."""
+    """Discard what it printed after its last turn ended."""
     try:
         while await process.receive(silence_s=0, until=None) is not None:
             pass
@@ -148,10 +149,10 @@ async def _pass_over_late(process: LineProcess) -> None:
 
 
 class _Turn:
-    """A turn as it comes in: from `system/init` to `result`."""
+    """A turn that is being received: from `system/init` to `result`."""
 
     def __init__(self, *, begun: bool) -> None:
-        """`begun`: nothing of an earlier turn can come any more."""
+        """`begun`: output of an earlier turn can no longer arrive."""
         self._begun = begun
         self._result: Mapping[str, Any] | None = None
         self._thoughts: list[str] = []
@@ -167,7 +168,7 @@ class _Turn:
 
     @property
     def spent(self) -> float | None:
-        """What the whole session has cost."""
+        """The cost of the whole session."""
         return money_at(self._result, "total_cost_usd")
 
     def take(self, event: Mapping[str, Any]) -> None:
@@ -186,7 +187,7 @@ class _Turn:
             self._finish(event)
 
     def cost_since(self, spent: float | None) -> float | None:
-        """What the turn has cost, in a session that had cost so much."""
+        """The cost of the turn, if the session had cost `spent` before."""
         models = at(self._result, "model_usage_since_last_result")
         if isinstance(models, dict):
             costs = [money_at(model, "costUSD") for model in models.values()]

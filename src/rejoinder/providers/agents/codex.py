@@ -31,12 +31,12 @@ _STATUSES: dict[str, ToolStatus] = {
     "in_progress": "pending",
 }
 _NOT_APPROVED = "requires approval"
-"""What it says of a tool that it would have to ask for."""
+"""Codex's words for a tool call that would need approval."""
 _MOST_READ = 1 << 20
 
 
 class CodexDriver(OncePerTurn):
-    """A conversation with Codex: a session, which it calls a thread, that each process takes up."""
+    """A conversation with Codex: a session, which Codex calls a thread, that each process continues."""
 
     def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
         """Raises UsageError."""
@@ -44,10 +44,10 @@ class CodexDriver(OncePerTurn):
         said = settings.values.get("permissions")
         if isinstance(said, dict) and said.get("execute") == "reject":
             hint = "Its sandbox bounds them: `edit` and `fetch` say whether they may write and use the network."
-            raise settings.error("has `execute: reject`, and Codex runs commands whatever it is told", hint)
+            raise settings.error("has `execute: reject`, but Codex always runs commands", hint)
         servers = read_mcp_servers(settings)
         super().__init__(seat, _CALLED)
-        # All of this stands before the word `resume`, which knows none of it, and nothing is kept from turn to turn.
+        # All of this comes before the word `resume`, which accepts none of it, and nothing is kept from turn to turn.
         self._words = (
             *command_of(kind, settings),
             *("exec", "--json", "--skip-git-repo-check", "-C", str(seat.workspace)),
@@ -58,7 +58,7 @@ class CodexDriver(OncePerTurn):
             *added_words(settings),
         )
         self._used: Usage | None = None if seat.continues else NO_USAGE
-        """What the session has used so far; None if that is not known."""
+        """The session's usage so far; None if unknown."""
 
     async def ask(self, prompt: str, clock: Clock) -> AgentTurn:
         if self._used is None and self._session:
@@ -72,7 +72,7 @@ class CodexDriver(OncePerTurn):
 
 
 def _sandbox_words(permissions: Permissions) -> tuple[str, ...]:
-    """It asks for nothing: what it may do is a matter of the sandbox that its commands run in."""
+    """Codex asks for no permissions: the sandbox of its commands decides what it may do."""
     if permissions.all_allowed:
         return "-s", "danger-full-access"
     if not permissions.allows("edit"):
@@ -95,10 +95,10 @@ def _server_words(servers: tuple[McpServer, ...], permissions: Permissions) -> t
 
 
 def _config_words(settings: Settings) -> tuple[str, ...]:
-    """The target's `config`: values as they stand in Codex's own file of settings."""
+    """The target's `config`: values in the syntax of Codex's settings file."""
     said = settings.values.get("config") or {}
     if not isinstance(said, dict):
-        raise settings.error("has a `config` that is no mapping of Codex's settings")
+        raise settings.error("needs a `config` that maps Codex's settings to values")
     words: list[str] = []
     for name, value in said.items():
         if not _KEY.fullmatch(str(name)):
@@ -108,7 +108,7 @@ def _config_words(settings: Settings) -> tuple[str, ...]:
 
 
 def _toml(value: Any) -> str:
-    """A value on one line, as TOML has it. Texts and numbers are those of JSON."""
+    """A TOML value on one line. Texts and numbers are written as in JSON."""
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_toml(str(name))}={_toml(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -117,7 +117,7 @@ def _toml(value: Any) -> str:
 
 
 def _recorded_usage(seat: Seat, session: str) -> Usage | None:
-    """What a session has used by what Codex keeps of it; None where that says nothing."""
+    """The usage of a session according to Codex's own record; None if the record does not say."""
     folder = Path(seat.environment.get("CODEX_HOME") or seat.home / ".codex") / "sessions"
     found: Usage | None = None
     try:
@@ -151,7 +151,8 @@ def _usage_of(counts: Any) -> Usage:
 
 
 class _Turn:
-    """A turn as it comes in. Errors among the events are warnings and retries: only `turn.failed` is one."""
+    """A turn that is being received. Errors among its events are warnings and retries; only `turn.failed` is a
+    failure."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -180,7 +181,7 @@ class _Turn:
             self._failure = text_at(event, "error", "message") or "it does not say why"
 
     def failure(self, process: LineProcess) -> ProviderError | None:
-        """Why the turn of this process failed; None where it did not."""
+        """Why this process's turn failed; None if it did not fail."""
         if self._failure is not None:
             return failed(f"codex failed: {inner_message(self._failure)}")
         if self.used is None or process.exit_code:
@@ -188,7 +189,7 @@ class _Turn:
         return None
 
     def made(self, before: Usage | None) -> AgentTurn:
-        """The turn, in a session that had used so much."""
+        """The finished turn, if the session had used `before`."""
         return AgentTurn(
             text=self._text,
             thinking="\n\n".join(self._thoughts),

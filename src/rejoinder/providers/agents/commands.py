@@ -1,4 +1,4 @@
-"""How an agent is started: its words, what a target adds to them, and what is said where it cannot be."""
+"""Starting agents: the command, words that a target adds, and the error if an agent cannot start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rejoinder.user_code.programs import ProcessFault
 
 
 def command_of(kind: AgentKind, settings: Settings) -> tuple[str, ...]:
-    """What starts the agent: the target's `command`, or the kind's with the target's `executable` as its first word."""
+    """The command that starts the agent: the target's `command`, or the kind's with `executable` as its first word."""
     command = _words(settings, "command") or kind.command
     executable = settings.text("executable")
     if executable:
@@ -24,12 +24,12 @@ def command_of(kind: AgentKind, settings: Settings) -> tuple[str, ...]:
 
 
 def added_words(settings: Settings) -> tuple[str, ...]:
-    """The target's `args`: words for the agent that we know nothing of."""
+    """The target's `args`: words that are passed to the agent unchecked."""
     return _words(settings, "args")
 
 
 def flag(word: str, value: object) -> tuple[str, ...]:
-    """An option with its value; none if there is no value."""
+    """An option with its value; empty if the value is missing."""
     return () if value is None else (word, str(value))
 
 
@@ -60,7 +60,7 @@ def start(words: tuple[str, ...], seat: Seat, called: str, variables: Mapping[st
 
 
 def install_hint(program: str) -> str | None:
-    """What to do where an agent is not there; None if it is not known."""
+    """A hint on installing a missing agent; None if unknown."""
     install = next((kind.install for kind in AGENTS.values() if kind.command[:1] == (program,)), "")
     return f"install it by `{install}`, or write where it is as `executable`" if install else None
 
@@ -69,5 +69,5 @@ def _words(settings: Settings, name: str) -> tuple[str, ...]:
     said = settings.values.get(name) or ()
     said = (said,) if isinstance(said, str) else said
     if not isinstance(said, list | tuple) or not all(isinstance(word, str | int | float) for word in said):
-        raise settings.error(f"has `{name}` that is no list of words")
+        raise settings.error(f"has `{name}` that is not a list of words")
     return tuple(str(word) for word in said)

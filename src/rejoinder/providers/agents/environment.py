@@ -1,4 +1,6 @@
-"""The variables that an agent gets: no secrets but its own keys, a home of its own, and nothing of an agent outside."""
+"""An agent's environment variables: no secrets except its own keys, a home of its own, and nothing about an outer
+agent.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ _OF_AN_AGENT_OUTSIDE = frozenset(
         *("CODEX_THREAD_ID", "GEMINI_CLI", "OPENCODE", "OLDPWD"),
     )
 )
-"""rejoinder may be run by an agent, which is not the subject."""
+"""Variables of an agent that runs rejoinder: that agent is not under test."""
 _HOMES = frozenset(name for kind in AGENTS.values() for name, value in kind.variables.items() if "{home}" in value) | {
     "OPENCODE_CONFIG",
     "OPENCODE_CONFIG_CONTENT",
 }
-"""Where the user's own settings and logins lie, beside HOME."""
+"""Variables that lead to the user's own settings and logins, besides HOME."""
 _COMMITS = {"GIT_AUTHOR_NAME": "agent", "GIT_AUTHOR_EMAIL": "agent@localhost"}
 """In an empty home git does not know who commits."""
 

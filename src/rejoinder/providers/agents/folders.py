@@ -1,5 +1,6 @@
-"""Folders that an agent has had its hands on. Links are never followed, only plain files are opened, and everything is
-bounded: what lies there may be anything."""
+"""Reading folders that an agent could change. Links are never followed, only regular files are opened, and every read
+has a limit, because the content is untrusted.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +17,17 @@ from hashlib import blake2b
 from pathlib import Path
 
 DEEPEST = 100
-"""Folders in one another that are looked into."""
+"""Maximum depth of nested folders that are read."""
 LONGEST_TEXT = 512 << 10
-"""Bytes of a file whose lines are compared."""
+"""Maximum size in bytes of a file whose lines are compared."""
 LONGEST_DIGESTED = 64 << 20
 MOST_COMPARISONS = 300_000
-"""Of equal lines in two files. With more, the lines from the first difference to the last are given as they are."""
+"""Maximum comparisons of equal lines in two files. Beyond it, all lines from the first to the last difference are
+given."""
 
 
 def drop(path: Path) -> None:
-    """Delete a folder, also one that its owner may not write into; of a link only the link."""
+    """Delete a folder, even if its owner may not write into it. Of a link, only the link is deleted."""
     if path.is_symlink() or not path.is_dir():
         with suppress(OSError):
             path.unlink()
@@ -43,7 +45,8 @@ def drop(path: Path) -> None:
 
 
 def files_in(folder: Path, passed_over: frozenset[str] = frozenset()) -> Iterator[tuple[str, os.stat_result]]:
-    """Files and links below a folder by their path in it. What is no UTF-8 in a name has a sign in its place."""
+    """Files and links below a folder, by relative path. Bytes of a name that are not UTF-8 become a replacement
+    character."""
     for place in _folders_in(folder, passed_over):
         with suppress(OSError), os.scandir(place) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
@@ -65,7 +68,7 @@ def _folders_in(folder: Path, passed_over: frozenset[str] = frozenset()) -> Iter
 
 
 def read_plain(path: Path, most: int) -> bytes | None:
-    """The bytes of a plain file; None if it is none, too large, or not to be read."""
+    """The bytes of a regular file; None if it is not regular, too large or unreadable."""
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(handle, "rb") as file:
@@ -75,7 +78,7 @@ def read_plain(path: Path, most: int) -> bytes | None:
 
 
 def digest_of(path: Path) -> str:
-    """What a plain file or a link holds; empty where that cannot be told."""
+    """The digest of a regular file or a link; empty if unknown."""
     with suppress(OSError):
         if path.is_symlink():
             return f"-> {os.fsencode(path.readlink()).hex()}"
@@ -84,7 +87,7 @@ def digest_of(path: Path) -> str:
 
 
 def lines_of(path: Path) -> list[str] | None:
-    """The lines of a text; None if it is none. A link is the path that it leads to."""
+    """The lines of a text file; None if it is not text. A link has one line: the path that it leads to."""
     with suppress(OSError):
         if path.is_symlink():
             return [f"-> {path.readlink()}\n"]
@@ -99,12 +102,12 @@ def lines_of(path: Path) -> list[str] | None:
 
 
 def shown(name: str) -> str:
-    """A file's name in one line, whatever is in it."""
+    """A file name on one line, without control characters."""
     return name if name.isprintable() else json.dumps(name)
 
 
 def write_diff(name: str, old: list[str] | None, new: list[str] | None) -> str:
-    """A unified diff; None: there was no such file, or there is none now."""
+    """A unified diff. None for `old`: the file is new; None for `new`: it is deleted."""
     before = "/dev/null" if old is None else f"a/{shown(name)}"
     after = "/dev/null" if new is None else f"b/{shown(name)}"
     old, new = old or [], new or []
@@ -118,7 +121,7 @@ def _is_quick(old: list[str], new: list[str]) -> bool:
 
 
 def _in_one_piece(old: list[str], new: list[str], before: str, after: str) -> Iterator[str]:
-    """All lines from the first that differs to the last, as one change."""
+    """All lines from the first difference to the last, as one change."""
     most = min(len(old), len(new))
     start = next((place for place in range(most) if old[place] != new[place]), most)
     end = next((place for place in range(most - start) if old[-1 - place] != new[-1 - place]), most - start)

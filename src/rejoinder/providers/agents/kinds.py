@@ -1,4 +1,4 @@
-"""The agents that are known by name: how each is started, what it may see, and where it looks for what it is given."""
+"""The agents known by name: how to start each, what it may see, and where it looks for its files."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class AgentKind(Struct, frozen=True, kw_only=True):
 
     opens: str
     command: tuple[str, ...] = ()
-    """What starts it; the target's `executable` takes the place of the first word, its `command` of all."""
+    """The command that starts it. The target's `executable` replaces the first word; its `command` replaces all."""
     install: str = ""
-    """The command by which it is installed, for those who lack it."""
+    """The command that installs it."""
     keys: tuple[str, ...] = ()
-    """Variables that it gets although their names are those of secrets, because it cannot work without."""
+    """Variables that it gets although their names look like secrets, because it cannot work without them."""
     vendors: tuple[str, ...] = ()
-    """What the names of variables begin with that can tell it an address; none: it may be any."""
+    """Prefixes of variables that can give it an address; empty: any variable may."""
     variables: Mapping[str, str] = {}
-    """Variables that keep it quiet and offline but for its model. `{home}` stands for its home."""
+    """Variables that keep it quiet, and offline except for its model. `{home}` stands for its home."""
     skills: str = ".agents/skills"
     """The folder of a workspace where it looks for skills."""
     instructions: str = "AGENTS.md"
     """The file of a workspace where it looks for instructions."""
     has_home: bool = True
-    """Can it have a home of its own? An editor has the user's."""
+    """Whether it can have its own home. An editor uses the user's home."""
     can_continue: bool = False
-    """Can a new process take up a session that lies in its home?"""
+    """Whether a new process can continue a session stored in its home."""
 
     def make_home(self, home: Path) -> None:
-        """Agents want the folders to be there that their variables name."""
+        """Make the folders that its variables name: agents expect them to exist."""
         for value in self.variables.values():
             if value.startswith("{home}/"):
                 (home / value.removeprefix("{home}/")).mkdir(parents=True, exist_ok=True)
@@ -152,5 +152,5 @@ AGENTS = {
 
 
 def keys_for(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The keys that an agent is handed, by the names of their variables."""
+    """The keys that an agent gets, by variable name."""
     return {name: value for name in AGENTS[agent].keys if (value := environment.get(name))}

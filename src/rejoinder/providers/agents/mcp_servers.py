@@ -1,4 +1,4 @@
-"""The servers of tools that an agent is given: the target's `mcp_servers`."""
+"""MCP servers for an agent: the target's `mcp_servers`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A program that speaks over its pipes, or the address of a server."""
+    """A program that speaks over its pipes, or a server at an address."""
 
     name: str
     command: str = ""
@@ -31,7 +31,7 @@ def read_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
     if isinstance(said, Mapping):
         said = [{"name": name, **server} if isinstance(server, Mapping) else server for name, server in said.items()]
     if not isinstance(said, list | tuple):
-        raise settings.error("has `mcp_servers` that are no list of servers")
+        raise settings.error("has `mcp_servers` that are not a list of servers")
     servers = tuple(_read(settings, server) for server in said)
     if len({server.name for server in servers}) < len(servers):
         raise settings.error("has two `mcp_servers` of the same name")

@@ -1,4 +1,4 @@
-"""What an agent may do: the target's `permissions`, by the kinds of tools that the Agent Client Protocol knows."""
+"""Permissions of an agent: the target's `permissions`, by the tool kinds of the Agent Client Protocol."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ANSWERS = ("allow", "reject")
 
 
 class Permissions(Struct, frozen=True):
-    """`allowed`: the kinds of tools that it may use."""
+    """`allowed`: the kinds of tools that the agent may use."""
 
     allowed: frozenset[str] = _HARMLESS
 
     def allows(self, kind: str) -> bool:
-        """A kind that is not known is another one."""
+        """Whether a kind is allowed. An unknown kind counts as `other`."""
         return (kind if kind in TOOL_KINDS else "other") in self.allowed
 
     @property
@@ -26,8 +26,8 @@ class Permissions(Struct, frozen=True):
 
 
 def read_permissions(settings: Settings) -> Permissions:
-    """The target's `permissions`: `allow`, `reject`, or a mapping of kinds to one of both. What is not said stays as it
-    is without: reading, searching and thinking are allowed. Raises UsageError."""
+    """The target's `permissions`: `allow`, `reject`, or a mapping from kinds to either. Kinds that are not mentioned
+    keep the default: reading, searching and thinking are allowed. Raises UsageError."""
     said = settings.values.get("permissions")
     if said is None:
         return Permissions()
@@ -35,7 +35,8 @@ def read_permissions(settings: Settings) -> Permissions:
         return Permissions(frozenset(TOOL_KINDS if said == "allow" else ()))
     if not isinstance(said, dict):
         raise settings.error(
-            f"has `permissions: {said}`, which is none", "Write `allow`, `reject`, or a mapping such as `edit: allow`."
+            f"has `permissions: {said}`, which is not valid",
+            "Write `allow`, `reject`, or a mapping such as `edit: allow`.",
         )
     allowed = set(_HARMLESS)
     for kind, answer in said.items():

@@ -19,18 +19,18 @@ from rejoinder.user_code.line_process import LineProcess
 _CALLED = "pi"
 _FAILED = ("error", "aborted")
 _GOES_ON = ("agent_start", "auto_retry_start", "compaction_start", "auto_compaction_start")
-"""What follows the end of its work where it takes it up again."""
+"""Events after which pi continues its work although it reported the end."""
 
 
 class PiDriver(OncePerTurn):
-    """A conversation with pi: a session that each process takes up."""
+    """A conversation with pi: a session that each process continues."""
 
     def __init__(self, kind: AgentKind, settings: Settings, seat: Seat) -> None:
         """Raises UsageError."""
         if not read_permissions(settings).all_allowed:
-            raise settings.error("is not started: pi asks for no permission: write `permissions: allow`")
+            raise settings.error("cannot restrict pi, which never asks for permission; write `permissions: allow`")
         if settings.values.get("mcp_servers"):
-            raise settings.error("has `mcp_servers`, which pi does not take")
+            raise settings.error("has `mcp_servers`, which pi does not accept")
         super().__init__(seat, _CALLED)
         self._words = (
             *command_of(kind, settings),
@@ -46,7 +46,7 @@ class PiDriver(OncePerTurn):
 
 
 class _Turn:
-    """A turn as it comes in. Its model's last message is the answer; one that failed may have been asked again."""
+    """A turn that is being received. The model's last message is the answer; a failed one may have been retried."""
 
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
@@ -60,7 +60,7 @@ class _Turn:
 
     @property
     def over(self) -> bool:
-        """After a failure it may ask its model again."""
+        """Whether the turn is over. After a failure pi may ask its model again."""
         return self._over and text_at(self._last, "stopReason") not in _FAILED
 
     def take(self, event: Mapping[str, Any]) -> None:
@@ -80,7 +80,7 @@ class _Turn:
             self._over = False
 
     def failure(self, process: LineProcess) -> ProviderError | None:
-        """Why the turn of this process failed; None where it did not. It may end with 0 nevertheless."""
+        """Why this process's turn failed; None if it did not fail. The exit code may be 0 even after a failure."""
         if text_at(self._last, "stopReason") in _FAILED:
             said = text_at(self._last, "errorMessage") or "it does not say why"
             status = said[:3]

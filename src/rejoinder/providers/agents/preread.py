@@ -1,4 +1,4 @@
-"""What an agent reads at the first turn: the files of the case by links, then the question.
+"""The first prompt of an agent: links to the files of the case, then the question.
 
 AgentV's form: a link for each guideline and each file, and the question below `[[ ## user_query ## ]]`.
 """
@@ -14,7 +14,7 @@ QUERY = "[[ ## user_query ## ]]"
 
 
 def write_preread(brief: Brief, places: Mapping[str, Path]) -> str:
-    """`places`: where each file lies, by the path of the transcript."""
+    """`places`: where each file is, by its path in the transcript."""
     guidelines = [file.path for file in brief.files if file.guideline]
     others = [file.path for file in brief.files if not file.guideline]
     parts: list[str] = []
@@ -24,7 +24,7 @@ def write_preread(brief: Brief, places: Mapping[str, Path]) -> str:
         parts.append(_list("Read all attachment files:", others, places))
         parts.append(
             'In the user query `<file: path="P">` stands for the attached file P, as it is listed here. '
-            "Paths are those of the working folder."
+            "Paths start from the working folder."
         )
     if brief.system_prompt:
         parts.append(brief.system_prompt)

@@ -1,5 +1,5 @@
-"""The provider of all agents. A conversation is a scratch folder and a driver; a turn is a text in, and out come the
-reply, what the agent did for it and what it left in its workspace.
+"""The provider of all agents. A conversation is a scratch folder and a driver. A turn takes a text, and returns the
+reply, the agent's actions and the changes in its workspace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import uuid4
 from msgspec import Struct, structs
 
 from rejoinder.model import NO_USAGE, Brief, Reply, Request, Target, ToolCall, estimate_usage
-from rejoinder.project import read_environment
+from rejoinder.project.dotenv import read_environment
 from rejoinder.providers.agents.agent_settings import read_agent_settings, with_own_files
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver, Seat, agent_error
 from rejoinder.providers.agents.environment import environment_for
@@ -35,17 +35,18 @@ from rejoinder.providers.shared import Exchange
 from rejoinder.providers.vector_bytes import no_embeddings
 from rejoinder.user_code.processes import Command, run_process, shell_words
 from rejoinder.user_code.programs import Guard, ProcessFault
+from rejoinder.words.numbers import in_seconds
 
 SETUP_S = 600.0
-"""How long `setup` may take, each command."""
+"""Time limit of each `setup` command, in seconds."""
 LONGEST_REPLY = 4 << 20
 LONGEST_RESULT = 64 << 10
-"""Characters of what a tool was given, and of what it gave."""
+"""Maximum characters of a tool's arguments, and of its result."""
 MOST_CALLS = 1000
 _SESSION = re.compile(r"[\w.:/+=][\w.:/+=-]{0,299}")
-"""It goes back to the agent as a word of its command, so it must not be an option."""
+"""A session name becomes a word of the agent's command, so it must not look like an option."""
 TEARDOWN_S = 20.0
-"""How long `teardown` may take, each command: it may have to be waited for when the run is ended."""
+"""Time limit of each `teardown` command, in seconds: the end of the run may have to wait for it."""
 
 
 class _Conversation(Struct, frozen=True, eq=False):
@@ -53,7 +54,7 @@ class _Conversation(Struct, frozen=True, eq=False):
     driver: Driver
     environment: Mapping[str, str]
     continued: bool
-    """Whether it was begun by a run that was killed."""
+    """Whether a killed run began it."""
 
 
 class AgentProvider:
@@ -105,9 +106,9 @@ class AgentProvider:
         return structs.replace(reply_of(turn, prompt, diff), continued=conversation.continued and is_first)
 
     def _advice(self, error: ProviderError, timeout_s: float | None, *, is_first: bool) -> str:
-        """What may help: more time, or a key that the agent lacks."""
+        """Advice for an error: more time, or a key that the agent lacks."""
         if error.type == "timeout" and timeout_s is not None:
-            return f" ({timeout_s:g} s; `timeout_seconds` says how long it may take)"
+            return f" ({in_seconds(timeout_s)}; `timeout_seconds` says how long it may take)"
         keys = self._kind.keys
         has_key = any(self._environment.get(name) or name in self._given.variables for name in keys)
         if not is_first or not keys or has_key or not self._given.has_own_home:
@@ -115,7 +116,7 @@ class AgentProvider:
         return f"; it has no key: set {keys[0]}, or write `home: shared` where you are logged in"
 
     def take_up(self, request: Request) -> bool:
-        """Can a conversation of a killed run go on with this turn? If not, what is left of it is removed."""
+        """Whether this turn can continue a conversation of a killed run. If not, its remains are removed."""
         scratch = self._scratch(request)
         if self._can_continue and scratch.session_after(request.turn - 1) is not None:
             return True
@@ -127,7 +128,8 @@ class AgentProvider:
 
     @property
     def _can_continue(self) -> bool:
-        """A home that is shared is not set aside, and its sessions know what was said when we were killed."""
+        """Whether conversations can be continued. A shared home is not copied, and its sessions contain the interrupted
+        turn."""
         return self._kind.can_continue and self._given.has_own_home
 
     def workspace_of(self, conversation_id: str) -> Scratch | None:
@@ -190,7 +192,7 @@ class AgentProvider:
     async def _furnish(
         self, scratch: Scratch, environment: Mapping[str, str], brief: Brief | None
     ) -> Mapping[str, Path]:
-        """Make the folders and put in what the agent is given; where the case's files lie."""
+        """Make the folders and copy the given files into them; return the locations of the case's files."""
         try:
             await asyncio.to_thread(self._copy_into, scratch)
             places = scratch.place(brief.files) if brief is not None else {}
@@ -242,7 +244,7 @@ class AgentProvider:
 
 
 def reply_of(turn: AgentTurn, prompt: str, diff: str) -> Reply:
-    """Raises ProviderError. What is recorded is bounded: an agent may print anything."""
+    """A turn as a reply. Raises ProviderError. What is recorded is limited in size: an agent may print anything."""
     session = turn.session
     if session is not None and not _SESSION.fullmatch(session):
         raise agent_error(f"the agent names its session {session[:50]!r}, which cannot be one")

@@ -1,4 +1,4 @@
-"""What agents share that print events as lines of JSON: waiting for them, and putting their calls of tools together."""
+"""Code shared by agents that print events as JSON lines: reading their output, and assembling their tool calls."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from rejoinder.providers.base import ProviderError
 from rejoinder.user_code.line_process import LineFault, LineProcess
 
 SETTLE_S = 5.0
-"""How long a program may go on when its turn is over: it writes its history then."""
+"""Seconds that a program may keep running after its turn: it writes its history then."""
 
 
 class Turn(Protocol):
-    """A turn as it comes in."""
+    """A turn that is being received."""
 
     @property
     def over(self) -> bool:
-        """Did the agent say that it is?"""
+        """Whether the agent reported the end of the turn."""
         ...
 
     def take(self, event: Mapping[str, Any]) -> None: ...
 
 
 class WholeTurn(Turn, Protocol):
-    """A turn that is all that a process does."""
+    """A turn that fills the whole life of a process."""
 
     @property
     def session(self) -> str:
-        """The agent's name for the conversation; empty if it has not said it."""
+        """The agent's name for the conversation; empty until it reports one."""
         ...
 
     def failure(self, process: LineProcess) -> ProviderError | None:
-        """Why the turn of this process failed; None where it did not."""
+        """Why this process's turn failed; None if it did not fail."""
         ...
 
 
 class OncePerTurn:
-    """A conversation with an agent that runs once a turn: each process takes up the session of the one before."""
+    """A conversation with an agent that runs once per turn: each process continues the session of the one before."""
 
     def __init__(self, seat: Seat, called: str) -> None:
         self._seat = seat
@@ -72,9 +72,10 @@ class OncePerTurn:
 
 
 async def read_turn(process: LineProcess, turn: Turn, clock: Clock) -> None:
-    """Read what a program prints in its one turn until it ends. Once the turn is over, it is given little time to.
+    """Read what a program prints in its only turn until it exits. Once the turn is over, it has little time to exit.
 
-    Raises ProviderError where that fails before the turn is over."""
+    Raises ProviderError if reading fails before the turn is over.
+    """
     loop = asyncio.get_running_loop()
     settled: float | None = None
     while True:
@@ -108,21 +109,21 @@ def ended_early(process: LineProcess, called: str) -> ProviderError:
 
 
 class Calls:
-    """Calls of tools in the order in which they began."""
+    """Tool calls in the order in which they began."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
         self._began: dict[str, float] = {}
 
     def begin(self, id: str, name: str, arguments: Any) -> None:
-        """Once: what is said of it again changes its arguments alone."""
+        """Begin a call. If it is reported again, only its name and arguments change."""
         known = self._calls.get(id)
         call = known or ToolCall(name, id=id, status="pending", started_at=time.time())
         self._calls[id] = msgspec.structs.replace(call, name=name, arguments=msgspec.json.encode(arguments).decode())
         self._began.setdefault(id, time.monotonic())
 
     def end(self, id: str, result: str | None, status: ToolStatus) -> None:
-        """A call that was denied stays so, whatever else is said of it."""
+        """End a call. A denied call stays denied, whatever is reported later."""
         call = self._calls.get(id)
         if call is not None:
             status = "denied" if call.status == "denied" else status

@@ -1,7 +1,7 @@
 """`vscode`, `vscode-insiders`: the editor's `chat` command, as AgentV has it.
 
-The command opens a window, returns at once and tells nothing. So the prompt asks for the reply in a file, and the file
-is waited for. The window keeps no session that could be named: later turns come with a transcript of what was said.
+The command opens a window, returns at once and prints nothing. So the prompt asks for the reply in a file, and the
+provider waits for that file. The window has no session that could be named: later turns include a transcript.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rejoinder.user_code.programs import ProcessFault
 
 LONGEST_REPLY = 10 << 20
 LAUNCH_S = 60.0
-"""How long the command may take that opens the window."""
+"""Time limit of the command that opens the window, in seconds."""
 _LOOK_S = 0.1
 _QUIET_S = 1.0
-"""A reply that has not grown for so long is whole."""
-_NOTE = "a window of the editor answers; it stays open, and what it used is estimated"
+"""A reply file is complete after it has not grown for this many seconds."""
+_NOTE = "a window of the editor answers; it stays open, and its usage is estimated"
 _ASK = """Follow the instructions in [{name}]({prompt}).
 Write your whole answer, and nothing else, into the file [{reply_name}]({reply}) at the end, in one piece."""
 
@@ -55,7 +55,7 @@ class VsCodeDriver:
         """The window is the user's own."""
 
     def _document(self, prompt: str) -> str:
-        """The prompt, after what was said before: a new chat knows nothing of it."""
+        """The prompt, below a transcript of earlier turns: a new chat does not know them."""
         before = "".join(f"@[User]:\n{asked}\n\n@[Assistant]:\n{said}\n\n" for asked, said in self._said)
         return f"{before}@[User]:\n{prompt}\n" if before else f"{prompt}\n"
 

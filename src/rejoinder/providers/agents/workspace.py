@@ -1,7 +1,8 @@
-"""Where an agent works in one conversation: a workspace, a home of its own, and what can be said of both afterwards.
+"""An agent's folders in one conversation: a workspace and its own home, and the changes in both.
 
-A `Scratch` lies in the system's folder for temporary files, in a place that follows from the conversation's id alone:
-outside of the project, so that no agent that walks up finds the user's instructions, and where a resumed run finds it.
+A `Scratch` is in the system's temporary folder, at a path that depends only on the conversation's id. It is outside the
+project, so that an agent that searches parent folders does not find the user's instructions, and a resumed run finds it
+again.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ from rejoinder.user_code.programs import end_all_of
 
 MOST_BYTES = 256 << 20
 MOST_FILES = 50_000
-"""Of a home and a workspace that are copied aside between turns; with more, a killed conversation begins anew."""
+"""Maximum files of a home and a workspace to copy between turns. With more, a killed conversation restarts."""
 OLD_S = 7 * 24 * 3600.0
-"""After this time what a killed run has left is removed, though it was not resumed."""
+"""Age after which remains of a killed run are removed even if it was not resumed."""
 MOST_REMEMBERED = 64 << 20
-"""Bytes of files whose lines are remembered from the beginning."""
+"""Maximum bytes of files whose original lines are remembered."""
 LONGEST_DIFF = 256 << 10
 MOST_NAMED = 500
-"""Changed files that are named in a diff that is too long to hold their lines."""
+"""Maximum changed files that are named if a diff is too long for their lines."""
 CHAT_FOLDER = ".rejoinder-chat"
-"""Where prompts and replies of an editor lie in its workspace."""
+"""The folder in the workspace for an editor's prompts and replies."""
 _OVERLOOKED = frozenset({".git", CHAT_FOLDER, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
-"""Folders that tools keep for themselves: no part of what an agent has written."""
+"""Folders that tools keep for themselves: they do not count as the agent's work."""
 _OWNER = "owner"
-"""The file that says which programs work in a scratch folder."""
+"""The file that names the owner of the programs in a scratch folder."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNLISTED = frozenset({"node_modules", ".venv"}) | _OVERLOOKED
-"""Folders that are no part of a diff, because tools fill them."""
+"""Folders that a diff leaves out, because tools fill them."""
 
 
 def _root() -> Path:
@@ -67,12 +68,12 @@ def root() -> Path:
     folder = _root()
     folder.mkdir(mode=0o700, exist_ok=True)
     if not _is_own(folder):
-        raise agent_error(f"{folder} is not a folder of yours", ends_target=True)
+        raise agent_error(f"{folder} belongs to another user, or is not a folder", ends_target=True)
     return folder
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether it is a folder, and no link to one, that belongs to this user."""
+    """Whether it is a folder of this user, and not a link to one."""
     with suppress(OSError):
         found = folder.lstat()
         return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "getuid") or found.st_uid == os.getuid())
@@ -80,21 +81,21 @@ def _is_own(folder: Path) -> bool:
 
 
 def _mark(run: str) -> str:
-    """How the names of a run's folders end. In the name it is there as soon as the folder, and for as long: a run that
-    is killed while it makes or removes one leaves none that cannot be told to be its own."""
+    """The ending of a run's folder names. It is part of the name so that it exists exactly as long as the folder: even
+    if the run is killed while it makes or removes a folder, the remains can be attributed to it."""
     return f".{blake2b(run.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
 
 
 def _end_owner_of(folder: Path, own: str = "") -> None:
-    """End what another owner has left at work in a folder: after a kill its guard may not have come round to it, and
-    what still writes there must not meet what comes next."""
+    """End the programs of a former owner of a folder. After a kill its guard may not have ended them yet, and they must
+    not write while the next conversation works there."""
     owner = (read_plain(folder / _OWNER, 100) or b"").decode(errors="replace")
     if owner != own and _UUID.fullmatch(owner):
         end_all_of(owner)
 
 
 def remove_scratch_of(run: str) -> None:
-    """Remove what a run has left: of conversations that were over when it was killed, and all that is old."""
+    """Remove the remains of a run: conversations that were over when it was killed, and everything old."""
     if not _is_own(_root()):
         return
     for folder in _root().iterdir():
@@ -108,32 +109,32 @@ def remove_scratch_of(run: str) -> None:
 
 
 class _Seen(Struct, frozen=True, array_like=True):
-    """What a file was when the conversation began. One that was written since has another time of change."""
+    """A file's state when the conversation began. A file that was written later has another time of change."""
 
     size: int
     changed_ns: int
     digest: str
-    """What it held; empty where that could not be told."""
+    """A digest of the content; empty if unknown."""
 
     def differs(self, now: os.stat_result) -> bool:
         return (self.size, self.changed_ns) != (now.st_size, now.st_ctime_ns)
 
 
 class _State(Struct, frozen=True):
-    """How far a conversation has come that may have to go on after a kill."""
+    """The progress of a conversation that may have to continue after a kill."""
 
     turn: int
-    """The last turn that was answered before the copies were made."""
+    """The last turn that was answered before the copies."""
     session: str
     changed: tuple[str, ...]
-    """The files that differed by then."""
+    """The files that had changed by then."""
 
 
 class Scratch:
     """The folders of one conversation."""
 
     def __init__(self, run: str, conversation_id: str, owner: str = "") -> None:
-        """`owner`: what the programs that work in it are known by."""
+        """`owner`: the name that identifies the programs working in it."""
         self._owner = owner
         self.path = root() / f"{conversation_id}{_mark(run)}"
         self.workspace = self.path / "workspace"
@@ -145,7 +146,7 @@ class Scratch:
         self._seen: dict[str, _Seen] | None = None
 
     def make(self) -> None:
-        """Empty folders, whatever was there."""
+        """Make the folders, empty, whatever existed before."""
         self.remove()
         root()  # another run that has ended may have taken it away
         self.path.mkdir(mode=0o700)
@@ -154,8 +155,8 @@ class Scratch:
             folder.mkdir(mode=0o700)
 
     def place(self, files: Iterable[AttachedFile]) -> dict[str, Path]:
-        """Put copies of the case's files where the transcript says, and where that lies outside, beside the others; one
-        that it names by a whole path stays there. Where each lies, by the path of the transcript."""
+        """Copy the case's files to the paths that the transcript names. A file outside the workspace goes beside the
+        others. A file named by a whole path is not copied. Returns the location of each, by transcript path."""
         places: dict[str, Path] = {}
         for file in files:
             if Path(file.path).is_absolute():
@@ -169,7 +170,7 @@ class Scratch:
         return places
 
     def remember(self) -> None:
-        """What is there now is what the agent is given; a diff says what became of it."""
+        """Remember the files of the workspace now, as the start of the diff."""
         self._seen = {}
         left = MOST_REMEMBERED
         for name, found in files_in(self.workspace, _OVERLOOKED):
@@ -184,7 +185,7 @@ class Scratch:
         self._seen_file.write_bytes(msgspec.json.encode(self._seen))
 
     def changed(self) -> dict[str, str]:
-        """The files that differ from what the agent was given: `added`, `changed` or `deleted`."""
+        """The files that changed since `remember`: `added`, `changed` or `deleted`."""
         seen = self._read_seen()
         found = dict(files_in(self.workspace, _OVERLOOKED))
         changes = dict.fromkeys(seen.keys() - found.keys(), "deleted")
@@ -197,7 +198,7 @@ class Scratch:
         return dict(sorted(changes.items()))
 
     def diff(self) -> str:
-        """What the agent has changed, as a unified diff; empty if that is nothing."""
+        """The agent's changes as a unified diff; empty if nothing changed."""
         parts: list[str] = []
         left = LONGEST_DIFF
         changes = {name: how for name, how in self.changed().items() if _is_listed(name)}
@@ -215,7 +216,7 @@ class Scratch:
         return "".join(parts)
 
     def set_aside(self, turn: int, session: str) -> None:
-        """Copy home and workspace before a turn, so that a killed conversation can go on as it was before."""
+        """Copy home and workspace before a turn, so that a killed conversation can continue from there."""
         drop(self._aside)
         count, size = 0, 0
         for folder in (self.home, self.workspace):
@@ -234,14 +235,14 @@ class Scratch:
             drop(draft)
 
     def session_after(self, turn: int) -> str | None:
-        """The session that can go on after this turn; None if there is none."""
+        """The session that can continue after this turn; None if missing."""
         with suppress(OSError, msgspec.MsgspecError):
             state = msgspec.json.decode((self._aside / "state.json").read_bytes(), type=_State)
             return state.session if state.turn == turn else None
         return None
 
     def put_back(self) -> None:
-        """Home and workspace as they were set aside. The copies are used up."""
+        """Restore the copied home and workspace. This uses up the copies."""
         _end_owner_of(self.path, self._owner)
         self._take_over()
         state = msgspec.json.decode((self._aside / "state.json").read_bytes(), type=_State)
@@ -257,7 +258,7 @@ class Scratch:
         self._seen_file.write_bytes(msgspec.json.encode(self._seen))
 
     def keep(self, place: Path) -> None:
-        """Move the workspace to another place, or beside it where a case of the same name was kept."""
+        """Move the workspace to another place, or beside it if a workspace is already kept there."""
         place.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError), (place.parent / ".gitignore").open("x", encoding="utf-8") as stream:
             stream.write("# Workspaces are data, not source.\n*\n")
@@ -271,7 +272,7 @@ class Scratch:
         (self.path / _OWNER).write_text(self._owner, encoding="utf-8")
 
     def _read_seen(self) -> dict[str, _Seen]:
-        """Kept in mind, because the agent can reach the file; that is for a run that goes on after a kill."""
+        """Held in memory, because the agent can reach the file; the file is for a run that continues after a kill."""
         if self._seen is None:
             self._seen = msgspec.json.decode(self._seen_file.read_bytes(), type=dict[str, _Seen])
         return self._seen
@@ -285,12 +286,12 @@ class Scratch:
 
 
 def _is_listed(name: str) -> bool:
-    """Whether it is part of a diff."""
+    """Whether a file appears in a diff."""
     return _UNLISTED.isdisjoint(name.split("/"))
 
 
 def own_place(workspace: Path, name: PurePosixPath | str) -> Path:
-    """A place in a workspace that something is put at. Links on the way, which may lead out of it, are removed."""
+    """A path in a workspace to write to. Links on the way are removed, because they may lead outside."""
     place = workspace
     for part in PurePosixPath(name).parts:
         place /= part
@@ -301,7 +302,7 @@ def own_place(workspace: Path, name: PurePosixPath | str) -> Path:
 
 
 def copy_folder(template: Path, workspace: Path) -> None:
-    """All of it but what we keep there ourselves: earlier runs, and the workspaces that were kept of them."""
+    """Copy a template folder, except rejoinder's own files in it: earlier runs and kept workspaces."""
 
     def ours(folder: str, names: list[str]) -> set[str]:
         return {".rejoinder"}.intersection(names) if Path(folder) == template else set()
@@ -317,9 +318,9 @@ class Revision(Struct, frozen=True):
 
 
 def copy_revision(revision: Revision, workspace: Path) -> None:
-    """Its files. Raises ProviderError."""
+    """Copy the files of a revision. Raises ProviderError."""
     if revision.name.startswith("-"):
-        raise agent_error(f"`{revision.name}` is no revision", ends_target=True)
+        raise agent_error(f"`{revision.name}` is not a revision", ends_target=True)
     words = ("git", "-C", str(revision.repository), "archive", "--format=tar", revision.name, "--")
     try:
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -336,7 +337,7 @@ def copy_revision(revision: Revision, workspace: Path) -> None:
 
 
 def _free(place: Path) -> Path:
-    """The place, or one beside it where something is already."""
+    """The path, or one beside it if it is taken."""
     other, number = place, 1
     while os.path.lexists(other):
         number += 1
@@ -345,6 +346,6 @@ def _free(place: Path) -> Path:
 
 
 def _no_sockets(folder: str, names: list[str]) -> set[str]:
-    """What cannot be copied: sockets, pipes and devices."""
+    """The names that cannot be copied: sockets, pipes and devices."""
     kept = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
     return {name for name in names if stat.S_IFMT((Path(folder) / name).lstat().st_mode) not in kept}
