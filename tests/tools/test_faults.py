@@ -12,7 +12,7 @@ from rejoinder.engine.toolbox import spoilt
 from rejoinder.model.tools import ToolAnswer
 from tests.kit import Project, Raw, only_run, run, scripted
 from tests.tools import servers
-from tests.tools.test_rounds import calls, suite, told
+from tests.tools.suites import calls, suite, told
 
 LONG = "abcdefgh"
 
@@ -73,7 +73,7 @@ def test_a_fault_that_never_landed_is_said(project: Project) -> None:
     assert "1 fault never landed; it tested nothing" in shown
     whole = project.run("show", "-v")
     assert "  Never landed: error of look (call 3)\n" in whole
-    assert "  faults    0 of 1 fault of tools landed\n" in whole and "1 fault never landed" in whole
+    assert "0 of 1 fault of tools landed\n" in whole and "WARN 1 fault never landed" in whole
 
 
 def test_the_first_fault_that_is_due_meets_a_call(project: Project) -> None:

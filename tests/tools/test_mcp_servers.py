@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import pytest
 
 from rejoinder.model.tools import McpTools, ToolAnswer
-from rejoinder.tools import ToolFault, Use, mcp_server
+from rejoinder.tools import mcp_server
+from rejoinder.tools.base import ToolFault, Use
 from rejoinder.tools.mcp_server import McpServer
 from tests.kit import Project, assert_gone, case, run_process, scripted, wait_until
 from tests.tools import servers
@@ -229,7 +230,7 @@ def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
 
 def test_arguments_in_the_command_are_pointed_out(tmp_path: Path) -> None:
     tools = McpTools(name="ours", command="python server.py")
-    with pytest.raises(ToolFault, match=r"no program `python server\.py`; `command` is the program alone"):
+    with pytest.raises(ToolFault, match=r"no program `python server\.py`; `command` is only the program"):
         talk(tmp_path, tools, lambda server: server.list())
 
 

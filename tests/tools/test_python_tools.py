@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from rejoinder.model.tools import PythonTool, ToolAnswer
-from rejoinder.tools import ToolFault, Use, python_tool
+from rejoinder.tools import python_tool
+from rejoinder.tools.base import ToolFault, Use
 from rejoinder.tools.python_tool import PythonFunction, converted, describe
 
 

@@ -6,34 +6,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.kit import Project, Raw, by_case, essence, follow, journal_of, only_run, run, run_folders, scripted
+from tests.tools.suites import DICE, calls, suite, told
 
 Module = Callable[[str], str]
-
-
-def calls(*names: str, text: str = "", **arguments: Any) -> Raw:
-    return {"text": text, "tool_calls": [{"name": name, "arguments": arguments} for name in names]}
-
-
-DICE = {"scripted": {"name": "dice", "description": "Throws a die.", "returns": [3, 5, "six"]}}
-
-
-def suite(*replies: Any, tools: Any = (DICE,), checks: Any = ({"match": "*"},), **case: Any) -> Raw:
-    one = {"id": "one", "prompt": "Throw.", "checks": list(checks), **case}
-    return {"targets": [scripted("t", *replies)], "tools": list(tools), "evals": [one]}
 
 
 def played(project: Project, content: Raw, *arguments: str) -> Raw:
     [result] = run(project, content, *arguments)["results"]
     return result
-
-
-def told(result: Raw, turn: int = -1) -> list[tuple[str, str | None, str]]:
-    return [(call["name"], call.get("result"), call["status"]) for call in result["turns"][turn]["tool_calls"]]
 
 
 def test_a_turn_goes_on_until_the_model_has_no_call_left(project: Project) -> None:

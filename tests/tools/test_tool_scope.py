@@ -177,7 +177,7 @@ def test_a_conversation_whose_cart_is_lost_begins_anew(project: Project, replies
     assert [attempt["turn"] for attempt in found["second"]["cut_off"]] == [1]
     assert "cut_off" not in found["first"]
     assert lines(project, "calls.txt") == ["jam", "tea", "wait", "tea", "wait", "milk"]
-    assert "began anew after it was cut off in turn 1" in " ".join(project.run("show", "-v").split())
+    assert "started again after it was cut off in turn 1" in " ".join(project.run("show", "-v").split())
     again = project.run_json("resume", "last")
     replayed = project.run_json("replay", only_run(project.folder).name)
     assert by_case(again)["second"]["turns"] == found["second"]["turns"]
@@ -229,7 +229,7 @@ def test_a_server_at_an_address_cannot_be_a_conversations_own(project: Project) 
     tool = {"mcp": {"name": "shop", "url": "http://127.0.0.1:9/mcp", "scope": "conversation"}}
     [problem] = project.errors(suite(TWO, tool))
     assert problem["code"] == "conflicting-keys"
-    assert "is there for all conversations" in problem["message"]
+    assert "all conversations share a server" in problem["message"]
 
 
 def test_the_scope_is_part_of_what_a_recorded_answer_depends_on(project: Project) -> None:

@@ -200,7 +200,7 @@ def test_arguments_that_are_no_json_go_back_so_that_each_api_takes_them(project:
 def _written(lab: Lab, api: str, call: ToolCall, **more: Any) -> Raw:
     """What is sent after a call of a tool, by the wire format itself."""
     from rejoinder.model import Target
-    from rejoinder.providers import open_provider
+    from rejoinder.providers.registry import open_provider
     from rejoinder.providers.shared import Exchange
 
     settings = {name: value for name, value in target(lab, api).items() if name not in ("name", "provider")}

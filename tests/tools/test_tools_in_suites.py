@@ -12,10 +12,8 @@ import pytest
 
 from tests.kit import Project, Raw, scripted
 from tests.tools import servers
-from tests.tools.test_rounds import DICE, calls, suite
-from tests.tools.test_tool_secrets import listener
+from tests.tools.suites import DICE, calls, suite
 
-__all__ = ["listener"]  # a fixture
 OURS = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", str(Path(servers.__file__)), "fine"]}
 
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rejoinder.transcripts import Transcript, read_transcripts
+from rejoinder.transcripts.formats import read_transcripts
+from rejoinder.transcripts.values import Transcript
 
 SAMPLES = Path(__file__).parent / "samples"
 EXPECTED = {

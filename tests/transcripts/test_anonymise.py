@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.errors import UsageError
-from rejoinder.transcripts import read_bytes
 from rejoinder.transcripts.anonymise import anonymise
 from rejoinder.transcripts.cases import UP_TO_A_REPLY, Chosen, choose, write_suite
+from rejoinder.transcripts.formats import read_bytes
 from rejoinder.transcripts.stand_ins import Anonymiser
 from tests.kit import Project, Raw, bounded, codes
 from tests.transcripts.kit import EXPECTED, SAMPLES, sample

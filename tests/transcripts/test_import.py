@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.suite import read_suite
-from rejoinder.transcripts import Transcript, read_bytes
+from rejoinder.suite.load import read_suite
 from rejoinder.transcripts.cases import UP_TO_A_REPLY, Chosen, choose, write_suite
+from rejoinder.transcripts.formats import read_bytes
+from rejoinder.transcripts.values import Transcript
 from tests.kit import Project, Raw, bounded, codes, refusal, statuses
 from tests.transcripts.kit import EXPECTED, SAMPLES, sample
 
@@ -123,15 +124,15 @@ def test_files_of_a_folder_that_hold_no_conversation_are_passed_over_and_said(pr
     project.write("talks/settings.json", {"theme": "dark"})
     project.write("talks/half.jsonl", '{"a": 1}\n{"b": \n{"c": 1}\n')
     result = project.invoke("import", "transcript", "talks", "--out", "bad.yaml")
-    assert "passed over: talks/settings.json is in no known format of transcripts" in result.stderr
-    assert "passed over: talks/half.jsonl:2: this is no JSON" in result.stderr
+    assert "skipped: talks/settings.json is not in a known transcript format" in result.stderr
+    assert "skipped: talks/half.jsonl:2: this is not JSON" in result.stderr
     assert len(project.run_json("run", "bad.yaml", code=1)["results"]) == sum(
         len(turns) for _, turns, _ in EXPECTED.values()
     )
     for path in (project.folder / "talks").glob("*.json*"):
         if path.stem not in ("settings", "half"):
             path.unlink()
-    assert "talks/half.jsonl:2: this is no JSON" in refusal(project, "import", "transcript", "talks")
+    assert "talks/half.jsonl:2: this is not JSON" in refusal(project, "import", "transcript", "talks")
 
 
 @pytest.mark.parametrize("option", ["--out", "--list"])
@@ -142,7 +143,7 @@ def test_what_exists_is_kept_and_links_are_not_followed(talks: Project, tmp_path
     talks.write("kept", "mine")
     for name in ("link", "kept"):
         words = refusal(talks, "import", "transcript", "anthropic.json", "--anonymise", option, name)
-        assert f"{name} exists already, and is kept as it is Name another file with {option}." in words
+        assert f"{name} exists already and was not changed Name another file with {option}." in words
     assert (talks.folder / "kept").read_text() == "mine" and not list(elsewhere.iterdir())
 
 

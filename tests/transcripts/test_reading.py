@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Usage
-from rejoinder.transcripts import FORMATS, Transcript, not_understood, read_bytes, read_transcripts
 from rejoinder.transcripts import files as transcript_files
-from rejoinder.transcripts.values import own_id
+from rejoinder.transcripts.formats import FORMATS, read_bytes, read_transcripts
+from rejoinder.transcripts.values import Transcript, not_understood, own_id
 from tests.kit import Raw, bounded
 from tests.transcripts.kit import EXPECTED, SAMPLES, TALKS, lines, sample
 
@@ -362,15 +362,15 @@ def test_spans_of_several_conversations_are_told_apart() -> None:
     [
         (b"", "talk.jsonl is empty"),
         (b"\xff\xfe{}", "talk.jsonl:1: this is not UTF-8 text"),
-        (b"hello", "talk.jsonl:1: this is no JSON"),
-        (b"42", "talk.jsonl holds a number, and no conversation"),
-        (b'{"a": 1}\n{"b": \n{"c": 2}\n', "talk.jsonl:2: this is no JSON"),
+        (b"hello", "talk.jsonl:1: this is not JSON"),
+        (b"42", "talk.jsonl holds a number, not a conversation"),
+        (b'{"a": 1}\n{"b": \n{"c": 2}\n', "talk.jsonl:2: this is not JSON"),
         (
             b'{"a": 1, "b": 2}',
-            "talk.jsonl is in no known format of transcripts: it holds a mapping with the keys `a`, `b`",
+            "talk.jsonl is not in a known transcript format: it holds a mapping with the keys `a`, `b`",
         ),
         (b'[{"x": 1}]', "it holds a list of mappings with the keys `x`"),
-        (b'{"messages": [{"role": "assistant", "content": "x"}]}', "there is no word of a user in it"),
+        (b'{"messages": [{"role": "assistant", "content": "x"}]}', "it contains no user message"),
         (b"[" * 150 + b"]" * 150, "nested more than 100 deep"),
         (b"[" * 100_000, "nested more than 100 deep"),
     ],
@@ -389,7 +389,7 @@ def test_a_file_that_two_formats_fit_asks_which() -> None:
 
 
 def test_a_format_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(UsageError, match="there is no format `codx` of transcripts; did you mean `codex`"):
+    with pytest.raises(UsageError, match="there is no transcript format `codx`; did you mean `codex`"):
         read_transcripts([SAMPLES / "codex.jsonl"], "codx")
 
 

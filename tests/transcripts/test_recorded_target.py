@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from rejoinder.errors import UsageError
-from rejoinder.transcripts import Transcript, read_bytes
+from rejoinder.transcripts.formats import read_bytes
 from rejoinder.transcripts.keys import MOST_KEYS
 from rejoinder.transcripts.playing import Recordings, Wanted
+from rejoinder.transcripts.values import Transcript
 from tests.kit import Project, Raw, by_case, codes, follow, run, run_refusal, statuses
 from tests.transcripts.kit import SAMPLES, sample
 
@@ -207,7 +208,7 @@ def test_validation_finds_what_is_missing(project: Project) -> None:
     project.write("odd.json", {"a": 1})
     [warning] = project.warnings(suite({**target, "file": "odd.json"}, case))
     assert warning["code"] == "unusable-target"
-    assert "in no known format" in warning["message"]
+    assert "not in a known transcript format" in warning["message"]
 
 
 def test_a_recording_that_can_be_read_passes_the_check_of_targets(project: Project) -> None:

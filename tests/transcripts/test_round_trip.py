@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rejoinder.model import ToolCall
-from rejoinder.transcripts import Transcript, Turn, read_bytes, read_transcripts
+from rejoinder.transcripts.formats import read_bytes, read_transcripts
+from rejoinder.transcripts.values import Transcript, Turn
 from tests.kit import Project, Raw, by_case, run, scripted
 from tests.transcripts.kit import EXPECTED, SAMPLES, lines, sample
 

@@ -1,4 +1,4 @@
-"""What is asked of a tool, and what comes of it. Both go through the journal, so both are values."""
+"""Requests to a tool, and their results. Both are journalled, so both are values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.model.tools import Listed, McpTools, ScriptedTool, Tool, ToolAnswer
+from rejoinder.words.numbers import in_seconds
 
 LONGEST_RESULT = 1 << 20
-"""Characters of a result that are handed to the model and kept; a longer one is cut, and says so."""
+"""Maximum characters of a result that are passed to the model and kept; a longer one is cut with a note."""
 MOST_PICTURES = 8
 LARGEST_PICTURE = 8 << 20
 MOST_TOOLS = 512
@@ -18,11 +19,11 @@ LARGEST_DESCRIPTION = 1 << 16
 
 
 class ToolFault(Exception):
-    """A tool cannot be had at all: its server does not start, has ended or breaks the protocol."""
+    """A tool is unavailable: its server does not start, has ended or breaks the protocol."""
 
 
 class Listing(Struct, frozen=True):
-    """Ask what tools there are."""
+    """A request for the list of tools."""
 
     tool: Tool
     is_outside = False
@@ -33,12 +34,12 @@ class Listing(Struct, frozen=True):
 
     @property
     def content(self) -> bytes:
-        """What the answer depends on: not on keys, headers and other variables."""
+        """Everything that the answer depends on: keys, headers and other variables are excluded."""
         return b"list " + identity_of(self.tool)
 
 
 class Use(Struct, frozen=True):
-    """Call a tool."""
+    """A request to call a tool."""
 
     tool: Tool
     name: str
@@ -46,17 +47,17 @@ class Use(Struct, frozen=True):
     arguments: str
     """JSON, as the model wrote it."""
     number: int = 0
-    """How often the conversation has called it before."""
+    """Number of earlier calls of it in the conversation."""
     delay_s: float = 0.0
-    """How much later it is called than it could be."""
+    """Delay of the call in seconds."""
     session: str = ""
-    """Which of the conversations of a job it is part of, where each has a server of its own."""
+    """The conversation within a job, if each conversation has its own server."""
     after: str = ""
-    """The key of the call before it, of the same server; empty for the first one."""
+    """The key of the previous call to the same server; empty for the first one."""
 
     @property
     def is_outside(self) -> bool:
-        """May a call have done something that outlasts a crash? Then it can be in doubt."""
+        """Whether a call may have an effect that outlasts a crash. Then it can be in doubt."""
         return not isinstance(self.tool, ScriptedTool)
 
     @property
@@ -72,18 +73,18 @@ class OpenTool(Protocol):
     """Tools that can be called."""
 
     async def list(self) -> tuple[Listed, ...]:
-        """Raises ToolFault."""
+        """List the tools. Raises ToolFault."""
         ...
 
     async def call(self, use: Use) -> ToolAnswer:
-        """Raises ToolFault."""
+        """Call a tool. Raises ToolFault."""
         ...
 
     async def close(self) -> None: ...
 
 
 def identity_of(tool: Tool) -> bytes:
-    """What a recorded answer depends on in a declared tool: what is kept secret, and how it fails, is no part of it."""
+    """The parts of a declared tool that a recorded answer depends on, without secrets and deliberate failures."""
     plain = structs.replace(tool, fails=())
     if isinstance(plain, McpTools):
         plain = structs.replace(plain, env={}, headers={}, timeout_s=0.0)
@@ -95,15 +96,15 @@ def listed_of(tool: ScriptedTool) -> Listed:
 
 
 def cut(text: str) -> str:
-    """A result of bounded length."""
+    """A result, cut to the maximum length."""
     if len(text) <= LONGEST_RESULT:
         return text
     return f"{text[:LONGEST_RESULT]}\n(cut after {LONGEST_RESULT:,} of {len(text):,} characters)"
 
 
 def too_slow(seconds: float) -> ToolAnswer:
-    """What a model is told where a tool takes too long, whether it does or is made to."""
-    return ToolAnswer(f"the tool did not answer within {seconds:g} s", failed=True)
+    """The answer to the model if a tool takes too long, really or deliberately."""
+    return ToolAnswer(f"the tool did not answer within {in_seconds(seconds)}", failed=True)
 
 
 def read_answer(text: str) -> ToolAnswer:

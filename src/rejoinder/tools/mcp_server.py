@@ -1,8 +1,8 @@
 """An MCP server, over its pipes or over HTTP, by the official package.
 
-The package's client has to be opened and closed by one task, so each server has a task of its own that lives as long as
-the server does; calls are made from others. A program is run by us and not by the package: what it prints is bounded,
-and it ends with us, also where we are killed (`Guard`).
+The package's client must be opened and closed by one task, so each server has its own task for its whole life; calls
+are made from others. We start the program instead of the package: its output is limited, and it ends with us, even if
+we are killed (`Guard`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 
 from rejoinder._version import __version__
 from rejoinder.errors import UsageError
 from rejoinder.model.tools import Listed, McpTools, Picture, ToolAnswer, allows
-from rejoinder.project import environment_of
+from rejoinder.project.dotenv import environment_of
 from rejoinder.tools.base import (
     LARGEST_DESCRIPTION,
     LARGEST_PICTURE,
@@ -35,40 +34,41 @@ from rejoinder.tools.base import (
 from rejoinder.user_code.line_process import Bounds, LineFault, LineProcess
 from rejoinder.user_code.processes import ProcessFault
 from rejoinder.user_code.variables import given_to_command
+from rejoinder.words.numbers import in_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from mcp import Client
 
 START_S = 30.0
-"""How long a server may take to start and to say hello."""
+"""Seconds for a server to start and initialise."""
 END_S = 2.0
-"""How long a server may take to end by itself."""
+"""Seconds for a server to exit by itself."""
 CLOSE_S = 10.0
-"""How long its end is waited for in all."""
+"""Total seconds to wait for its end."""
 LARGEST_BODY = 12 << 20
-"""Bytes of one answer: of a picture of the largest size, in base64."""
+"""Maximum bytes of one answer: an image of the largest size, in base64."""
 MOST_VALUES = 100_000
-"""Values in one answer, which take more memory than their text."""
+"""Maximum values in one answer, which take more memory than their text."""
 _BOUNDS = Bounds(longest_line=LARGEST_BODY, most_waiting=2 * LARGEST_BODY, most_values=MOST_VALUES)
 LONGEST_COMPLAINT = 300
-"""Characters of an error of the package that are told."""
+"""Maximum characters shown of an error of the package."""
 MOST_PAGES = 50
-"""Pages of a listing."""
+"""Maximum pages of a listing."""
 _TIMED_OUT = -32001
 _LOGS = ("mcp", "client")
-"""Where the package logs, and quotes servers as they are. What no handler takes would be printed."""
+"""Loggers of the package, which quote servers verbatim. Without a handler their records would be printed."""
 _SILENT = logging.NullHandler()
 _TOKEN = "; is the token right that `headers` or `authorization_token` has?"
 _ADVICE = {401: _TOKEN, 403: _TOKEN, 404: "; is the path of its address right? Many servers have `/mcp`"}
 
 
 class McpServer:
-    """A server that is started when it is first needed."""
+    """A server that starts when it is first needed."""
 
     def __init__(self, tools: McpTools, folders: tuple[str, ...], owner: str = "") -> None:
-        """`owner`: whose guard watches over the program."""
+        """`owner`: the owner whose guard watches the program."""
         self._tools = tools
         self._owner = owner
         self._folders = folders
@@ -78,8 +78,9 @@ class McpServer:
         self._process: LineProcess | None = None
         self._broken = asyncio.Event()
         self._why: LineFault | None = None
-        """What broke it, if it has not simply ended."""
-        self._heard = _Heard()
+        """The fault that broke it, if it did not simply exit."""
+        self._status = 0
+        """The HTTP status of the server's last answer."""
 
     async def list(self) -> tuple[Listed, ...]:
         found = await self._listing(await self._open())
@@ -88,11 +89,11 @@ class McpServer:
         return tuple(map(self._listed, found))
 
     async def _listing(self, client: Client) -> list[Any]:
-        """The tools as they are now, those that are not allowed left out."""
+        """The current tools, without those that are not allowed."""
         try:
             found = await self._within(START_S, _all_pages(client, self._tools))
         except TimeoutError:
-            raise self._fault(f"did not list its tools within {START_S:g} s") from None
+            raise self._fault(f"did not list its tools within {in_seconds(START_S)}") from None
         except ToolFault:
             raise
         except Exception as error:
@@ -120,7 +121,7 @@ class McpServer:
             answer = ToolAnswer(cut(error.message), failed=True)
         except ToolFault:
             raise
-        except Exception as error:  # the package refuses what is no result, or not the one that the tool promised
+        except Exception as error:  # the package refuses an invalid result, or one that the tool did not promise
             answer = ToolAnswer(f"the tool's answer breaks the protocol: {_in_a_line(error)}", failed=True)
         else:
             answer = _answer(result)
@@ -171,13 +172,16 @@ class McpServer:
         us = Implementation(name="rejoinder", version=__version__)
         if not self._tools.url:
             return Client(self._pipes(), client_info=us)
-        http = await stack.enter_async_context(_http_client(self._tools, self._heard))
+        http = await stack.enter_async_context(_http_client(self._tools, self._note_status))
         transport = streamable_http_client(self._tools.url, http_client=http, max_sse_event_size=LARGEST_BODY)
         return Client(transport, client_info=us)
 
+    def _note_status(self, status: int) -> None:
+        self._status = status
+
     @asynccontextmanager
     async def _pipes(self) -> AsyncGenerator[Any]:
-        """The program's pipes as the package's client wants them."""
+        """The program's pipes in the form that the package's client requires."""
         import anyio
         from mcp.shared.message import SessionMessage
         from mcp.types import JSONRPCMessage
@@ -196,7 +200,7 @@ class McpServer:
                     try:
                         await to_client.send(SessionMessage(reader.validate_python(value)))
                     except ValidationError:
-                        continue  # it is no message of the protocol
+                        continue  # it is not a message of the protocol
                 self._broken.set()
 
         async def speak() -> None:
@@ -234,8 +238,8 @@ class McpServer:
         )
 
     async def _within(self, seconds: float, answer: Any, tool: str = "") -> Any:
-        """An answer in time, of `tool` where one is called, unless the server ends before. Raises ToolFault,
-        TimeoutError and MCPError."""
+        """An answer within the time limit, unless the server ends before. `tool`: the called tool, if any. Raises
+        ToolFault, TimeoutError and MCPError."""
         task, broken = asyncio.ensure_future(answer), asyncio.ensure_future(self._broken.wait())
         try:
             await asyncio.wait([task, broken], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -249,7 +253,7 @@ class McpServer:
             broken.cancel()
 
     async def _ended(self, tool: str = "") -> ToolFault:
-        """Why it is no longer there. `tool`: the one that was called."""
+        """Why it ended. `tool`: the called tool."""
         process = self._process
         if process is None:
             return self._fault("has closed the connection", tool)
@@ -267,14 +271,14 @@ class McpServer:
         if isinstance(error, UsageError | ToolFault):
             return error
         if isinstance(error, ProcessFault):
-            words = "; `command` is the program alone, and its arguments are `args`"
+            words = "; `command` is only the program; put its arguments into `args`"
             return self._fault(f"cannot be started: {error}{words if ' ' in self._tools.command else ''}")
         if isinstance(error, TimeoutError):
             said = "" if self._process is None else self._process.complaint or self._process.passed_over
-            return self._fault(f"did not start to speak MCP within {START_S:g} s{f': {said}' if said else ''}")
+            return self._fault(f"did not start to speak MCP within {in_seconds(START_S)}{f': {said}' if said else ''}")
         if self._process is not None and (self._broken.is_set() or self._process.exit_code is not None):
             return await self._ended()
-        if (status := self._heard.status) >= 400:
+        if (status := self._status) >= 400:
             return self._fault(f"refuses us: HTTP {status}{_ADVICE.get(status, '')}")
         return self._fault(f"cannot be talked with: {_in_a_line(error)}")
 
@@ -293,7 +297,7 @@ class McpServer:
 
 
 async def _all_pages(client: Client, tools: McpTools) -> list[Any]:
-    """The tools that are allowed, until there are too many. Raises ValueError where pages have no end."""
+    """The allowed tools, up to a maximum. Raises ValueError for endless pages."""
     found: list[Any] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
@@ -305,13 +309,8 @@ async def _all_pages(client: Client, tools: McpTools) -> list[Any]:
     raise ValueError(f"the list has more than {MOST_PAGES} pages")
 
 
-class _Heard(Struct):
-    status: int = 0
-    """The HTTP status of the last answer."""
-
-
-def _http_client(tools: McpTools, heard: _Heard) -> Any:
-    """A client whose answers are of bounded size."""
+def _http_client(tools: McpTools, note_status: Callable[[int], None]) -> Any:
+    """An HTTP client that limits the size of answers."""
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):
@@ -333,7 +332,7 @@ def _http_client(tools: McpTools, heard: _Heard) -> Any:
             await self._stream.aclose()
 
     async def bound(response: httpx2.Response) -> None:
-        heard.status = response.status_code
+        note_status(response.status_code)
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.ReadError("the answer is compressed, which was not asked for")
         response.stream = Bounded(response.stream)
@@ -349,7 +348,7 @@ def _in_a_line(error: BaseException) -> str:
 
 
 def _is_picture(image: Any) -> bool:
-    """An API refuses the whole request if one is broken."""
+    """Whether an image is valid: an API refuses the whole request for an invalid one."""
     try:
         return bool(
             len(image.data) <= LARGEST_PICTURE
@@ -361,8 +360,7 @@ def _is_picture(image: Any) -> bool:
 
 
 def _answer(result: Any) -> ToolAnswer:
-    """What a tool gave back: texts and images; other things by their names. What is structured stands for a text where
-    there is none."""
+    """A tool's answer: texts and images; other content by name. Structured content replaces a missing text."""
     texts: list[str] = []
     pictures: list[Picture] = []
     for one in result.content:

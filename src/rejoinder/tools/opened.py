@@ -1,5 +1,6 @@
-"""The open tools of a run. A server is started when it is first needed, and ended with the run, or with the
-conversation where each has its own."""
+"""The open tools of a run. A server starts when it is first needed, and ends with the run, or with the conversation if
+each has its own.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ from rejoinder.tools.base import Listing, OpenTool, ToolFault, Use, listed_of
 from rejoinder.user_code.programs import Guard
 
 MOST_FAULTS = 3
-"""A server that broke so often, with no answer in between, is not started again: every other conversation would wait
-for it as well."""
+"""A server that broke this often, without an answer in between, is not restarted: every other conversation would also
+have to wait for it."""
 
 _Place: TypeAlias = tuple[str, bytes]
 """The folder of the suite, and the declaration."""
 Conversation: TypeAlias = tuple[int, str]
-"""The number of its job, and which of the job's conversations it is."""
+"""The number of its job, and the conversation within the job."""
 _EVERY: Conversation = (-1, "")
-"""Whose the servers are that all conversations share."""
+"""The owner of servers that all conversations share."""
 
 
 class OpenTools:
@@ -40,16 +41,16 @@ class OpenTools:
         self._health: dict[_Place, _Health] = {}
         self._owner = str(uuid4())
         self._guard: Guard | None = None
-        """Ends programs should this process be killed."""
+        """Ends programs if this process is killed."""
 
     def prepare(self, suite: Suite, tool: McpTools, environment: Mapping[str, str]) -> tuple[McpTools, dict[str, str]]:
-        """A server with its variables filled in, and the secrets among them, each with its name. Raises UsageError."""
+        """A server with its variables filled in, and the secrets among them with their names. Raises UsageError."""
         ready, secrets = _filled_in(tool, environment)
         self._ready[_place(suite, tool)] = ready
         return ready, secrets
 
     async def perform(self, suite: Suite, work: Listing | Use, conversation: Conversation, key: str = "") -> str:
-        """What came of it, as it is recorded. `key`: by which a call is known afterwards. Raises ToolFault."""
+        """Do the work; return the result in recorded form. `key`: identifies a call later. Raises ToolFault."""
         kept, health = self._kept(suite, work.tool, conversation), self._health_of(suite, work.tool)
         if kept.opened is None:
             if health.faults >= MOST_FAULTS and health.why is not None:
@@ -67,13 +68,14 @@ class OpenTools:
         return answer
 
     def has_lost(self, suite: Suite, use: Use, conversation: Conversation) -> bool:
-        """Has the conversation a server of its own that did not get the call before? Then what that did is gone."""
+        """Whether the conversation has its own server that did not get the previous call. Then that call's effect is
+        lost."""
         if not is_conversations_own(use.tool):
             return False
         return bool(use.after) and self._kept(suite, use.tool, conversation).last != use.after
 
     async def end(self, job: int) -> None:
-        """The conversations of a job are over, and the servers that are theirs alone."""
+        """End the conversations of a job, and the servers that only they use."""
         await self._close([place for place in self._open if place[1][0] == job])
 
     async def close(self) -> None:
@@ -109,15 +111,15 @@ class OpenTools:
 
 
 class _Kept(Struct):
-    """A tool that is open, or was."""
+    """A tool that is or was open."""
 
     opened: OpenTool | None = None
     last: str = ""
-    """The key of the last call that it got."""
+    """The key of its last call."""
 
 
 class _Health(Struct):
-    """How often a declared tool broke since it last answered, and why."""
+    """The faults of a declared tool since its last answer, and the last reason."""
 
     faults: int = 0
     why: ToolFault | None = None
@@ -147,12 +149,12 @@ class _Scripted:
 
 
 def _place(suite: Suite, tool: Tool) -> _Place:
-    # Equal declarations in two files of a project are one server, unless they lie in different folders.
+    # Equal declarations in two files of a project are one server, unless their folders differ.
     return str(Path(suite.path).parent), msgspec.json.encode(tool)
 
 
 def _filled_in(tool: McpTools, environment: Mapping[str, str]) -> tuple[McpTools, dict[str, str]]:
-    from rejoinder.suite import settings_with_environment
+    from rejoinder.suite.targets import settings_with_environment
 
     written: dict[str, Any] = msgspec.to_builtins(tool)
     if "${{" not in repr(written):

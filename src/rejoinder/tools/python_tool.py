@@ -1,4 +1,4 @@
-"""A function of the project as a tool: its signature says what it takes, its docstring what it does."""
+"""A function of the project as a tool: its signature describes the parameters, its docstring the purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from rejoinder.model.tools import Listed, PythonTool, ToolAnswer
 from rejoinder.tools.base import ToolFault, Use, cut, too_slow
-from rejoinder.user_code import FunctionFault, call_function, in_words, load_function, recordable
+from rejoinder.user_code.functions import FunctionFault, call_function, in_words, load_function, recordable
 
 TIMEOUT_S = 60.0
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -33,7 +33,7 @@ class PythonFunction:
             raise ToolFault(f"`{self._call}` cannot be offered as a tool: {error}") from None
 
     async def call(self, use: Use) -> ToolAnswer:
-        """What it returns; what it raises is its answer as well, and the model is told."""
+        """Call the function. An exception is an answer as well, which the model gets."""
         arguments = msgspec.json.decode(use.arguments)
 
         def work() -> Any:
@@ -57,7 +57,7 @@ class PythonFunction:
 
 
 def describe(name: str, function: Callable[..., Any]) -> Listed:
-    """What a model is told of a function. Raises TypeError where a parameter has a type that JSON cannot have."""
+    """A function's description for a model. Raises TypeError if a parameter has a type that JSON cannot express."""
     hints = get_type_hints(function, include_extras=True)
     parameters = [one for one in inspect.signature(function).parameters.values() if one.kind in _NAMED]
     types = [hints.get(one.name, Any) for one in parameters]
@@ -93,14 +93,14 @@ def _with_default(schema: dict[str, Any], parameter: inspect.Parameter) -> dict[
         return schema
     try:
         return {**schema, "default": msgspec.to_builtins(parameter.default)}
-    except TypeError:  # it is no value that JSON has
+    except TypeError:  # it is not a JSON value
         return schema
 
 
 def converted(function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
-    """The arguments as the function takes them. Raises TypeError or msgspec.ValidationError."""
+    """The arguments with the function's types. Raises TypeError or msgspec.ValidationError."""
     if not isinstance(arguments, dict):
-        raise TypeError("the arguments are no object")
+        raise TypeError("the arguments are not an object")
     hints = get_type_hints(function, include_extras=True)
     given: dict[str, Any] = arguments  # pyright: ignore[reportUnknownVariableType] - JSON has texts as keys
     return {name: _converted(name, value, hints.get(name, Any)) for name, value in given.items()}
@@ -114,7 +114,7 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
 
 
 def _text_of(answer: Any) -> str:
-    """A text stands as it is; anything else is JSON, or else as Python writes it."""
+    """A text verbatim; anything else as JSON, or as Python's `str` if that fails."""
     if isinstance(answer, str):
         return recordable(answer)
     try:

@@ -1,4 +1,4 @@
-"""Transcripts of AgentV: a message on each line, told apart by `test_id`; in its older form a conversation on each."""
+"""Transcripts of AgentV: one message per line, grouped by `test_id`; in its older form one conversation per line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _conversation(document: Document, id: str, rows: list[Any]) -> Transcript:
             _take(draft, row)
     last = draft.last_reply
     if last is not None and last.usage is None and last.cost is None:
-        # Where no message has figures of its own, those of the whole stand at its end.
+        # If no message has its own figures, the last reply gets the figures of the whole.
         draft.change_last(**_whole(next((row for row in rows if at(row, "transcript_token_usage")), first)))
     return draft.finish()
 

@@ -1,4 +1,4 @@
-"""Conversations with stand-ins in the place of what tells who people are."""
+"""Conversations with stand-ins in place of personal data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rejoinder.transcripts.values import Said, Transcript
 
 
 def anonymise(transcripts: Sequence[Transcript]) -> tuple[list[Transcript], Anonymiser]:
-    """Copies of conversations with stand-ins, and what was done."""
+    """Copies of conversations with stand-ins, and the anonymiser that made them."""
     anonymiser = Anonymiser()
     for text in (text for one in transcripts for text in _texts(one)):
         anonymiser.look(text)
@@ -46,7 +46,7 @@ def _inner_texts(value: Any) -> Iterator[str]:
 
 def _with_stand_ins(transcript: Transcript, replace: Callable[[str], str]) -> Transcript:
     def in_arguments(text: str) -> str:
-        """Inside JSON each text is replaced by itself, so that it stays JSON."""
+        """Replaces each text inside JSON, so that it stays JSON."""
         value = decoded(text)
         return replace(text) if value is None else msgspec.json.encode(_each(value)).decode()
 

@@ -1,4 +1,4 @@
-"""Messages as Anthropic's API takes and gives them: blocks of text, tools and thoughts, and `system` beside them."""
+"""Messages in the form of Anthropic's API: blocks of text, tools and thoughts, with `system` beside them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _take(draft: Draft, message: Any) -> None:
 
 
 def words_of(draft: Draft, message: Any) -> str:
-    """What a user says in a message, whose results of tools go to their calls."""
+    """The user's words in a message; tool results in it are added to their calls."""
     texts: list[str] = []
     for block in blocks(at(message, "content")):
         kind = text_at(block, "type")
@@ -107,6 +107,6 @@ def reply_of(draft: Draft, message: Any, time: float | None) -> Said:
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Anthropic counts what it read from its cache, and wrote to it, apart from other input."""
+    """Anthropic's usage, which counts cache reads and writes separately from other input."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return usage_beside_cache(value, *names)

@@ -1,4 +1,4 @@
-"""Cases out of conversations that went wrong: a suite to edit, which loads as it is and fails on what was said."""
+"""Cases from failed conversations: a suite to edit, which loads as written and fails on the recorded replies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from msgspec import Struct
 from rejoinder.json_values import decoded
 from rejoinder.model import ToolCall
 from rejoinder.transcripts.values import Said, Transcript, Turn, is_visible, joined
+from rejoinder.words.numbers import beginning
 from rejoinder.yaml_text import yaml_comment, yaml_flow, yaml_lines, yaml_text
 
 _BRACES = "two_braces"
 _LONGEST_KEY = 1000
-"""Letters of a key in a mapping on one line, which readers of YAML bound."""
+"""Maximum characters of a key in a mapping on one line, which YAML readers limit."""
 _SHOWN_LINES = 8
 _SHOWN_CHARACTERS = 120
 
@@ -29,11 +30,11 @@ class Chosen(Struct, frozen=True):
     id: str
     """Of the case."""
     target: str | None = None
-    """Its recording, where the suite has several."""
+    """Its recording, if the suite has several."""
 
 
 class Recorded(Struct, frozen=True):
-    """A target that answers with what was recorded."""
+    """A target that answers with recorded replies."""
 
     name: str
     file: str
@@ -42,18 +43,18 @@ class Recorded(Struct, frozen=True):
 
 
 def choose(transcript: Transcript, number: int | None) -> Turn | None:
-    """The turn that went wrong: the one that is named, else the last that has a reply. None if there is none."""
+    """The turn to use: the named one, else the last that has a reply. None if missing."""
     answered = [turn for turn in transcript.turns if turn.has_reply and number in (None, turn.number)]
     return answered[-1] if answered else None
 
 
 class Form(NamedTuple):
-    """What a suite makes of conversations."""
+    """The form of a suite made from conversations."""
 
     about: tuple[str, ...]
     """Its first lines."""
     checks: tuple[str, ...]
-    """Of all cases."""
+    """Checks of all cases."""
     case: Callable[[Chosen], Iterator[str]]
 
 
@@ -66,11 +67,12 @@ def write_suite(
     target: str | None = None,
     path: Path | None = None,
 ) -> str:
-    """The text of a suite. `recorded`: targets that answer as it was; `target`: who takes over; `path`: its file."""
+    """The text of a suite. `recorded`: targets that answer with the recordings; `target`: the target that continues;
+    `path`: its file."""
     body = [*form.checks, "evals:", *(line for one in chosen for line in form.case(one))]
     lines = [*form.about, *_how_to_go_on(chosen, path), f"name: {yaml_text(name, '  ')}"]
     if any(_BRACES in line for line in body):
-        lines += ["vars:", f'  {_BRACES}: "{{{{" # as it stands in what was said: nothing is filled in there']
+        lines += ["vars:", f'  {_BRACES}: "{{{{" # literal braces of the recording, in which nothing is filled in']
     if recorded:
         lines += yaml_lines({"targets": [_target(one) for one in recorded]}, "")
     first = target or (recorded[0].name if recorded else None)
@@ -88,7 +90,7 @@ def _about_tools(chosen: Sequence[Chosen]) -> Iterator[str]:
     names = list(dict.fromkeys(name for one in chosen for name in one.transcript.tools))
     if names:
         listed = _cut(", ".join(names))
-        yield f"# The recorded model had tools: {listed}. Another may call those that stand in `tools`."
+        yield f"# The recorded model had tools: {listed}. List tools in `tools` for another model to call."
 
 
 def _target(one: Recorded) -> dict[str, Any]:
@@ -141,14 +143,14 @@ def tags_of(transcript: Transcript) -> list[str]:
 
 
 def _history(transcript: Transcript, turn: Turn) -> list[Said]:
-    """All that was said before the reply that went wrong."""
+    """All messages before the reply to grade."""
     last = turn.asked[-1]
     place = next(n for n, one in enumerate(transcript.messages) if one is last)
     return [one for one in transcript.messages[: place + 1] if is_visible(one)]
 
 
 def _message(said: Said) -> Iterator[str]:
-    """A message, and one more for each result of a tool that it called."""
+    """A message, plus one for each result of its tool calls."""
     message = said.message
     calls = [(call, arguments) for call in message.tool_calls if (arguments := _object(call)) is not None]
     odd = [f"{call.name}({call.arguments})" for call in message.tool_calls if _object(call) is None]
@@ -175,7 +177,7 @@ def _id(call: ToolCall, number: int) -> str:
 
 
 def _object(call: ToolCall) -> dict[str, Any] | None:
-    """The arguments, if a suite can hold them: an object whose keys are not too long."""
+    """The arguments, if a suite can hold them: an object without overlong keys."""
     value = decoded(call.arguments or "{}")
     return value if isinstance(value, dict) and _has_short_keys(value) else None
 
@@ -187,7 +189,8 @@ def _has_short_keys(value: Any) -> bool:
 
 
 def _literal(text: str) -> str:
-    """A text in which nothing is filled in when the suite is loaded: a stranger's words must not read variables."""
+    """A text whose braces are escaped, so that nothing is filled in when the suite loads: untrusted words must not read
+    variables."""
     return text.replace("{{", f"{{{{ var('{_BRACES}') }}}}")
 
 
@@ -224,22 +227,21 @@ def _what_was_said(transcript: Transcript, turn: Turn) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    shown = yaml_comment(text)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}..."
+    return beginning(yaml_comment(text), _SHOWN_CHARACTERS)
 
 
 UP_TO_A_REPLY = Form(
     (
-        "# Each case goes up to a reply that went wrong. Its check fails on what was said then.",
-        "# Say in `checks` what a right reply is, and put another model in the place of the one that failed:",
+        "# Each case ends at a wrong reply. Its check fails on the recorded reply.",
+        "# Describe a right reply in `checks`, and put another model in place of the one that failed:",
     ),
     (),
     _case,
 )
 EVERY_TURN = Form(
     (
-        "# Each case is a conversation. Say in `checks` what a right reply is: they look at every reply of all cases.",
-        "# Another model can be asked the same:",
+        "# Each case is a conversation. Describe a right reply in `checks`: they grade every reply of all cases.",
+        "# To ask another model the same:",
     ),
     (
         "defaults: { on_turn_failure: continue }",
@@ -250,4 +252,4 @@ EVERY_TURN = Form(
     ),
     _graded_case,
 )
-"""Whole conversations, up to the turn that was chosen: checks of the suite grade every reply."""
+"""Whole conversations, up to the chosen turn: checks of the suite grade every reply."""

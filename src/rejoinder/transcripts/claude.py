@@ -17,7 +17,8 @@ from rejoinder.transcripts.values import Transcript
 
 NAME = "claude"
 MOST_IN_BRANCHES = 200_000
-"""Lines of all sessions of a file. Many may go on with the same one, each of which is read with all that was before."""
+"""Maximum lines of all sessions of a file. Many sessions may continue one, and each is read with everything
+before it."""
 _SPOKEN = ("user", "assistant")
 _ASIDE = frozenset(
     {
@@ -26,7 +27,7 @@ _ASIDE = frozenset(
         *("permission-mode", "progress", "queue-operation", "summary", "system", "tag", "tools-used"),
     }
 )
-"""Lines that are known, and are not what was said."""
+"""Known lines that are not messages."""
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 
 
@@ -45,13 +46,13 @@ def read(document: Document) -> Iterator[Transcript]:
     for place, line in enumerate(lines):
         sessions.setdefault(text_at(line, "sessionId"), []).append(place)
     common = sessions.pop("", [])
-    """Lines that name no session, such as titles: those of the last one."""
+    """Lines that name no session, such as titles, count for the last one."""
     seen: set[str] = set()
     found: list[Transcript] = []
     size = 0
     for leaf in reversed(_leaves(lines)):
         if leaf in seen:
-            continue  # an earlier session, which a later one goes on with
+            continue  # an earlier session, which a later one continues
         chain = _chain(leaf, by_id)
         size += len(chain)
         if size > MOST_IN_BRANCHES:
@@ -77,8 +78,8 @@ def _leaves(lines: Iterable[Any]) -> list[str]:
 
 
 def _chain(leaf: str, by_id: dict[str, Any]) -> set[str]:
-    """The ids of a line and of all that came before it. After its history was summed up, a session begins anew and
-    names what it goes on with apart."""
+    """The ids of a line and of all lines before it. After its history was summarised, a session starts over and names
+    the session that it continues in a separate field."""
     chain: dict[str, None] = {}
     id = leaf
     while id in by_id and id not in chain:
@@ -95,7 +96,7 @@ def _conversation(
     messages = {text_at(by_id[id], "message", "id") for id in chain} - {""}
     branched = sidechain = 0
     spent = 0.0
-    """What the session has cost so far, which is told after each turn."""
+    """The cost of the session so far, which is reported after each turn."""
     together: list[Any] = []
     """The lines of one message of the model."""
     for line in lines:
@@ -133,7 +134,7 @@ def _goes_on(before: Any, line: Any) -> bool:
 
 
 def _say(draft: Draft, lines: list[Any]) -> None:
-    """One message out of its lines. Each repeats what was used so far, so the last one has it all."""
+    """One message from its lines. Each line repeats the usage so far, so the last one has all of it."""
     if not lines:
         return
     content = [block for line in lines for block in blocks(at(line, "message", "content"))]
@@ -145,8 +146,8 @@ def _say(draft: Draft, lines: list[Any]) -> None:
 
 
 def _take_user(draft: Draft, line: Any, *, is_in: bool) -> bool:
-    """Results go to their calls, whatever branch they stand in; words only if they are in this one. False for words
-    that are not."""
+    """Take a user line. Results are added to their calls in any branch; words count only in this branch. Returns False
+    for words of another branch."""
     if text_at(line, "type") == "assistant":
         return False
     for block in list_at(line, "message", "content"):

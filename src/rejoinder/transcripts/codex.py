@@ -1,5 +1,6 @@
-"""Rollouts of Codex. Both `response_item` and `event_msg` hold what was said: the first is read, and of the second what
-the first lacks (tokens, times, and how commands ended)."""
+"""Rollouts of Codex. Both `response_item` and `event_msg` hold messages: the first is read, and the second only for its
+additions (tokens, times, and the status of commands).
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class _Reader:
     def __init__(self, document: Document, *, has_records: bool) -> None:
         self.draft = Draft(NAME, document)
         self._has_records = has_records
-        """Are tokens told by records of their own? Then other counts only repeat them."""
+        """Whether separate records report tokens. Then other counts only repeat them."""
         self._total = NO_USAGE
         self._thoughts: list[str] = []
 
@@ -139,14 +140,14 @@ class _Reader:
         self.draft.pass_over(f"event_msg {kind}")
 
     def _completed(self, item: Any) -> None:
-        """How a command ended is told here and nowhere else."""
+        """Only this event reports how a command ended."""
         status = _ENDED.get(text_at(item, "status"))
         if status is not None and text_at(item, "id"):
             failed = status == "completed" and at(item, "exit_code") not in (0, None)
             self.draft.mark_call(text_at(item, "id"), "failed" if failed else status)
 
     def _count(self, usage: Usage | None) -> None:
-        """Tokens are told after the message, or the call, that they were used for."""
+        """Tokens are reported after the message, or the call, that used them."""
         if usage is None:
             return
         last = self.draft.last_reply

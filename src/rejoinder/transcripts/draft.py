@@ -1,4 +1,4 @@
-"""A conversation while it is read: messages as they come, results that find their calls, what was not understood."""
+"""A conversation while it is read: collects messages, matches results with calls, and keeps unknown events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rejoinder.transcripts.keys import MOST_KEYS, keys_of
 from rejoinder.transcripts.values import Said, Transcript, Unknown
 
 MOST_MESSAGES = 50_000
-"""Messages of one file. A conversation that long is no case any more."""
+"""Maximum messages of one file. A conversation that long cannot serve as a case."""
 _FINISHED = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -31,7 +31,7 @@ _FINISHED = {
     "function_call": "tool_calls",
     "content-filter": "content_filter",
 }
-"""Why a reply ended, in our words, where a format has others."""
+"""Our words for a format's finish reasons."""
 _NOT_THE_USER = (
     "<environment_context>",
     "<session_context>",
@@ -40,7 +40,7 @@ _NOT_THE_USER = (
     "# AGENTS.md instructions",
     "<skill>",
 )
-"""How messages begin that coding agents write in the user's name."""
+"""Beginnings of messages that coding agents write in the user's name."""
 
 
 class _Outcome(Struct, frozen=True):
@@ -49,30 +49,25 @@ class _Outcome(Struct, frozen=True):
     duration_s: float | None = None
 
 
-class _Beside:
-    """What a recording tells beside what was said: keys of the whole, and events."""
-
-    def __init__(self, keys: dict[str, str]) -> None:
-        self.keys = keys
-        self.unknown: dict[str, list[str]] = {}
-        self.known: dict[str, int] = {}
-
-
 class Draft:
-    """What a reader has found so far of one conversation."""
+    """A conversation as far as a reader has read it."""
 
     def __init__(self, format: str, document: Document, head: Any = None) -> None:
-        """`head`: what the recording tells of the conversation as a whole."""
+        """`head`: the recording's data about the conversation as a whole."""
         self.id = text_at(head, "id")
         self.title = text_at(head, "title")
         self.model: str | None = text_at(head, "model") or None
         self._empty = Transcript(id="", format=format, source=document.name)
         self._messages: list[Said] = []
         self._last: int | None = None
-        """The place of the assistant's last message."""
+        """The position of the assistant's last message."""
         self._outcomes: dict[str, _Outcome] = {}
         self._statuses: dict[str, ToolStatus] = {}
-        self._beside = _Beside(keys_of(head))
+        self._keys = keys_of(head)
+        self._unknown: dict[str, list[str]] = {}
+        """Events that this version does not understand, by type."""
+        self._passed_over: dict[str, int] = {}
+        """Number of events that are not part of the conversation, by type."""
         self.notes: list[str] = []
 
     @property
@@ -88,30 +83,29 @@ class Draft:
         self._messages.append(said)
 
     def hear(self, role: Role, text: str, at: float | None = None) -> None:
-        """Add what another than the assistant said. Nothing is no message."""
+        """Add a message that is not the assistant's. An empty text is not a message."""
         if text.strip():
             self.say(Said(message=ChatMessage(role, text), at=at))
 
     def hear_user(self, text: str, at: float | None = None) -> None:
-        """Add what the user said to a coding agent, unless the agent wrote it in the user's name."""
+        """Add the user's message to a coding agent, unless the agent wrote it in the user's name."""
         if text.lstrip().startswith(_NOT_THE_USER):
             self.pass_over("user, written by the program")
         else:
             self.hear("user", text, at)
 
     def add_keys(self, head: Any) -> None:
-        """Note what else the recording tells of the conversation. What was told first stays, and there is no end of
-        what a recording could tell."""
-        if len(self._beside.keys) < MOST_KEYS:
-            self._beside.keys = {**keys_of(head), **self._beside.keys}
+        """Note more data about the conversation. The first value of a key stays, and the number of keys is limited."""
+        if len(self._keys) < MOST_KEYS:
+            self._keys = {**keys_of(head), **self._keys}
 
     def change_last(self, **changes: Any) -> None:
-        """Add to the last message of the assistant, if there is one, what is told after it."""
+        """Add later information to the assistant's last message, if there is one."""
         if self._last is not None:
             self._messages[self._last] = structs.replace(self._messages[self._last], **changes)
 
     def end_call(self, id: str, result: str, status: ToolStatus = "completed", duration_s: float | None = None) -> None:
-        """What came of a tool call. One whose call is not in the recording stays a message of its own."""
+        """Note the result of a tool call. A result without its call stays a separate message."""
         known = self._outcomes.get(id)
         if known is None:
             self.say(Said(message=ChatMessage("tool", result, tool_call_id=id)))
@@ -120,16 +114,16 @@ class Draft:
         self._outcomes[id] = _Outcome(result, status, duration_s)
 
     def mark_call(self, id: str, status: ToolStatus) -> None:
-        """How a call ended, if that is told apart from its result."""
+        """Note the status of a call that is reported apart from its result."""
         self._statuses[id] = status
 
     def not_understood(self, type: str, value: Any) -> None:
-        """Keep an event that this version does not know."""
-        self._beside.unknown.setdefault(type or "(no type)", []).append(encode(value))
+        """Keep an event that this version does not understand."""
+        self._unknown.setdefault(type or "(no type)", []).append(encode(value))
 
     def pass_over(self, type: str) -> None:
-        """Count an event that is no part of what was said."""
-        self._beside.known[type] = self._beside.known.get(type, 0) + 1
+        """Count an event that is not part of the conversation."""
+        self._passed_over[type] = self._passed_over.get(type, 0) + 1
 
     def finish(self) -> Transcript:
         ids = {call.id for one in self._messages for call in one.message.tool_calls if call.id}
@@ -140,9 +134,9 @@ class Draft:
             title=self.title,
             model=self.model or next((one.model for one in messages if one.model), None),
             messages=tuple(messages),
-            keys=self._beside.keys,
-            unknown=tuple(Unknown(type, tuple(raw)) for type, raw in self._beside.unknown.items()),
-            aside=tuple(self._beside.known.items()),
+            keys=self._keys,
+            unknown=tuple(Unknown(type, tuple(raw)) for type, raw in self._unknown.items()),
+            aside=tuple(self._passed_over.items()),
             notes=tuple(self.notes),
         )
 
@@ -168,7 +162,7 @@ class Draft:
 
 
 def keep_rest(found: Iterable[Transcript], rest: Iterable[Any]) -> list[Transcript]:
-    """The conversations of a file, of which the last one keeps what is part of none."""
+    """The conversations of a file. The last one keeps the values that belong to none."""
     transcripts = list(found)
     types: dict[str, list[str]] = {}
     for value in rest:
@@ -180,12 +174,12 @@ def keep_rest(found: Iterable[Transcript], rest: Iterable[Any]) -> list[Transcri
 
 
 def assistant(text: str, calls: Iterable[ToolCall] = (), **told: Any) -> Said:
-    """A message of the assistant, with what the recording tells of it."""
+    """An assistant's message with data of the recording."""
     return Said(message=ChatMessage("assistant", text, tuple(calls)), **told)
 
 
 def tool_call(id: str, name: str, arguments: Any, **more: Any) -> ToolCall:
-    """A call. Arguments that are no text are written as JSON."""
+    """A tool call. Arguments that are not text are written as JSON."""
     written = arguments if isinstance(arguments, str) else encode({} if arguments is None else arguments)
     return ToolCall(name or "(no name)", written or "{}", id, **more)
 
@@ -196,7 +190,7 @@ def encode(value: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """What a tool answered: a text as it is, blocks of text joined, anything else as JSON."""
+    """A tool's answer as text: a text verbatim, blocks of text joined, anything else as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -207,12 +201,12 @@ def as_text(value: Any) -> str:
 
 
 def finished(reason: Any) -> str | None:
-    """Why a reply ended, in our words."""
+    """The finish reason of a reply in our words."""
     return _FINISHED.get(reason, reason) if isinstance(reason, str) and reason else None
 
 
 def when(value: Any) -> float | None:
-    """Seconds since 1970, out of a date, or out of seconds, milliseconds, microseconds or nanoseconds."""
+    """Seconds since 1970, from a date, or from seconds, milliseconds, microseconds or nanoseconds."""
     if isinstance(value, str):
         if value.isdecimal() and len(value) <= 20:
             return when(int(value))
@@ -228,14 +222,14 @@ def when(value: Any) -> float | None:
 
 
 def seconds_at(value: Any, *names: str, unit: float = 1000.0) -> float | None:
-    """A duration; `unit`: how many of its units a second has."""
+    """A duration in seconds; `unit`: units per second."""
     found = at(value, *names)
     is_number = isinstance(found, int | float) and not isinstance(found, bool)
     return found / unit if is_number and 0 <= found < 1e12 else None
 
 
 def usage_beside_cache(value: Any, given: str, made: str, read: str, written: str) -> Usage | None:
-    """Tokens where those of the cache are counted apart from other input; the names are those of the format."""
+    """Usage from a format that counts cached tokens separately from other input; the names are the format's."""
     if not isinstance(value, dict):
         return None
     cached, stored = count_at(value, *read.split(".")), count_at(value, *written.split("."))
@@ -248,5 +242,5 @@ def usage_beside_cache(value: Any, given: str, made: str, read: str, written: st
 
 
 def blocks(content: Any) -> list[Any]:
-    """The parts of a content; a text is one part."""
+    """The blocks of a content; a text is one block."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)

@@ -1,7 +1,7 @@
-"""Lists of messages as APIs take them: kept alone, or logged with the request around them and the answer beside them.
+"""Lists of messages in the form of an API: stored on their own, or logged with their request and answer.
 
-A request repeats all that was said before it. So a logged request that begins with an earlier one and its answer goes
-on with the same conversation, and what is known already is not said again.
+A request repeats everything said before it. So a logged request that begins with an earlier request and its answer
+continues that conversation, and known messages are not repeated.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rejoinder.transcripts.files import Document
 
 
 class Exchange(Struct, frozen=True):
-    """A list of messages, and what was answered."""
+    """A list of messages, and the answer to it."""
 
     head: Any
-    """All that was written down."""
+    """Everything that was logged."""
     request: Any
-    """What stands around the messages."""
+    """The request without its messages."""
     messages: list[Any]
     answer: dict[str, Any] | None = None
-    """The message that was answered; None where the list holds all of them."""
+    """The answering message; None if the list already contains all messages."""
     response: Any = None
-    """What stands around the answer: tokens, the model, why it ended."""
+    """The response without its message: tokens, the model, the finish reason."""
 
     @property
     def all_messages(self) -> list[Any]:
@@ -36,7 +36,7 @@ class Exchange(Struct, frozen=True):
 
 
 def read_exchanges(document: Document) -> tuple[list[Exchange], list[Any]]:
-    """The lists of messages in a file, and the values that are part of none. A line, or an item of a list, is a list of
+    """The lists of messages in a file, and the values that belong to none. A line, or an item of a list, is a list of
     messages if it has `messages`, and one message if it has a `role`."""
     values = document.values
     if not document.lines and isinstance(values[0], list):
@@ -66,7 +66,7 @@ def _exchange(value: Any) -> Exchange | None:
 
 
 def _body(value: Any) -> Any:
-    """What was sent over HTTP: the value itself, its `body`, or either as JSON text."""
+    """The body of an HTTP request: the value itself, its `body`, or either as JSON text."""
     if isinstance(value, str):
         try:
             return msgspec.json.decode(value)
@@ -86,10 +86,10 @@ def _answer(response: Any) -> dict[str, Any] | None:
 
 
 def join_exchanges(exchanges: Iterable[Exchange]) -> list[list[Exchange]]:
-    """Those of one conversation together, in order."""
+    """Exchanges grouped by conversation, in order."""
     conversations: list[list[Exchange]] = []
     unfinished: dict[int, list[int]] = {}
-    """Conversations that may go on: their places by a digest of all that was said in them."""
+    """Conversations that may continue: their positions by a digest of all their messages."""
     for exchange in exchanges:
         digests = _digests(text_at(exchange.head, "id"), exchange.all_messages)
         before = digests[: len(exchange.messages)]
@@ -106,7 +106,7 @@ def join_exchanges(exchanges: Iterable[Exchange]) -> list[list[Exchange]]:
 
 
 def new_messages(exchanges: Sequence[Exchange]) -> list[tuple[Exchange, list[Any]]]:
-    """Each exchange of a conversation with the messages that the one before it does not have."""
+    """Each exchange of a conversation with the messages that are new in it."""
     known = 0
     found: list[tuple[Exchange, list[Any]]] = []
     for one in exchanges:
@@ -116,7 +116,7 @@ def new_messages(exchanges: Sequence[Exchange]) -> list[tuple[Exchange, list[Any
 
 
 def _digests(id: str, messages: Iterable[Any]) -> list[int]:
-    """One for each message, of it and of all before it."""
+    """A digest of each message together with all messages before it."""
     digest = hash(id)
     found: list[int] = []
     for message in messages:
@@ -126,7 +126,7 @@ def _digests(id: str, messages: Iterable[Any]) -> list[int]:
 
 
 def _sign(message: Any) -> tuple[str, ...]:
-    """What tells a message from others, however it was written down."""
+    """A message's identity, independent of its form."""
     parts = blocks(at(message, "content"))
     text = "\n".join(text_at(part, "text") for part in parts).strip()
     ids = [text_at(part, "id") or text_at(part, "tool_use_id") for part in parts]

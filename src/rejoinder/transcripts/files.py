@@ -1,4 +1,4 @@
-"""Files of others as JSON values: one document, or a value on each line. Sizes are bounded, faults have a place."""
+"""Untrusted files as JSON values: one document, or a value per line. Sizes are limited, and faults name their place."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.project import in_quotes
+from rejoinder.project.files import in_quotes
 
 MOST_BYTES = 256 << 20
 LONGEST_LINE = 32 << 20
 MOST_LINES = 1_000_000
 MOST_VALUES = 20_000_000
-"""A value of three bytes takes a hundred in memory."""
+"""Maximum values; a value of three bytes takes a hundred bytes in memory."""
 _BEFORE_VALUES = (b",", b"[", b"{")
-"""What every value but the outermost stands behind."""
+"""Characters before every value except the outermost."""
 DEEPEST = 100
-"""Lists and mappings inside each other. Formats that are read have no more than twenty."""
+"""Maximum nesting. The known formats have at most twenty levels."""
 MOST_FILES = 5_000
 SUFFIXES = (".json", ".jsonl", ".ndjson")
-"""The files of a folder that are read."""
+"""The files of a folder to read."""
 
 
 class Entry(Struct, frozen=True):
-    """A value and the line that it stands in."""
+    """A value and its line."""
 
     value: Any
     line: int
 
 
 class Document(Struct, frozen=True):
-    """What a file holds."""
+    """The content of a file."""
 
     name: str
-    """As messages call it."""
+    """The file's name in messages."""
     entries: tuple[Entry, ...]
     lines: bool = True
-    """Does each value stand on a line of its own?"""
+    """Whether each value is on its own line."""
     cut_off: str = ""
-    """The last line, where it ends in the middle."""
+    """The last line, if it is truncated."""
 
     @property
     def values(self) -> list[Any]:
@@ -56,7 +56,7 @@ class Document(Struct, frozen=True):
 
 
 def list_files(path: Path) -> list[Path]:
-    """The file itself, or all files of a folder and of those below it, in order. Raises UsageError."""
+    """The file itself, or all files in a folder and its subfolders, in order. Raises UsageError."""
     try:
         if not path.is_dir():
             return [path]
@@ -73,11 +73,11 @@ def list_files(path: Path) -> list[Path]:
 
 
 def read_file(path: Path) -> bytes:
-    """Raises UsageError for what is missing, no file, or too large."""
+    """Read a file. Raises UsageError if it is missing, not a file, or too large."""
     try:
         state = path.stat()
         if not stat.S_ISREG(state.st_mode):
-            raise UsageError(f"{path} is no file")
+            raise UsageError(f"{path} is not a file")
         if state.st_size > MOST_BYTES:
             raise UsageError(f"{path} has {state.st_size:,} bytes, and at most {MOST_BYTES:,} are read")
         with path.open("rb") as stream:
@@ -94,7 +94,7 @@ def read_file(path: Path) -> bytes:
 
 
 def parse(data: bytes, name: str) -> Document:
-    """Raises UsageError, which names the place of what cannot be read."""
+    """Parse a file. Raises UsageError that names the place of the fault."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         data.decode()
@@ -109,15 +109,15 @@ def parse(data: bytes, name: str) -> Document:
         value = _decode(data, name, None)
         if isinstance(value, dict | list):
             return Document(name, (Entry(value, 1),), lines=False)
-        raise UsageError(f"{name} holds {_kind(value)}, and no conversation")
+        raise UsageError(f"{name} holds {_kind(value)}, not a conversation")
     entries, cut_off = _read_lines(data, name)
     if not entries:
-        raise UsageError(f"{name}:1: this is no JSON")
+        raise UsageError(f"{name}:1: this is not JSON")
     return Document(name, tuple(entries), cut_off=cut_off)
 
 
 def _has_lines(data: bytes) -> bool:
-    """Whether the first line that is not blank is a value of its own, and another one follows."""
+    """Whether the first non-blank line is a complete value, and another one follows."""
     first, _, rest = data.lstrip().partition(b"\n")
     return bool(rest.strip()) and first.rstrip()[-1:] in (b"}", b"]") and _try(first[:LONGEST_LINE]) is not None
 
@@ -155,14 +155,14 @@ def _decode(data: bytes, name: str, line: int | None) -> Any:
         raise _too_deep(name, line or 1) from None
     except ValueError as error:
         place = getattr(error, "lineno", 1) if line is None else line
-        raise UsageError(f"{name}:{place}: this is no JSON: {_why(error)}") from None
+        raise UsageError(f"{name}:{place}: this is not JSON: {_why(error)}") from None
     if _is_too_deep(value):
         raise _too_deep(name, line or 1)
     return value
 
 
 def _loads(data: bytes) -> Any:
-    """Strict first, and quick. Programs in JavaScript write halves of characters, which only the other reader takes."""
+    """Decode strictly, which is fast; if that fails, accept unpaired surrogates, which programs in JavaScript write."""
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
@@ -170,7 +170,7 @@ def _loads(data: bytes) -> Any:
 
 
 def _whole_characters(value: Any) -> Any:
-    """The value with halves of characters replaced."""
+    """The value with unpaired surrogates replaced."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The formats of transcripts: one row each. A file's format is found by what the file holds, unless it is said."""
+"""The formats of transcripts: one row each. A file's format is detected by its content unless it is given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.json_values import as_mapping
-from rejoinder.spelling import did_you_mean, list_words
+from rejoinder.spelling import did_you_mean
 from rejoinder.transcripts import (
     agentv,
     anthropic,
@@ -27,13 +27,14 @@ from rejoinder.transcripts import (
 )
 from rejoinder.transcripts.files import Document, list_files, parse, read_file
 from rejoinder.transcripts.values import Transcript, Unknown, own_id
+from rejoinder.words.numbers import listed
 
 LONGEST_TITLE = 200
 LONGEST_ID = 1000
-"""What is longer names no conversation."""
+"""Maximum characters of a conversation's id."""
 _NO_CONTENT = (
-    "Spans hold what was said only where the program that writes them is told to: for OpenTelemetry set "
-    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. Where it lies in events, put the logs into the same file."
+    "Spans contain messages only if the program that writes them is configured so: for OpenTelemetry set "
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. If messages are in events, put the logs into the same file."
 )
 
 
@@ -43,7 +44,7 @@ class Format(Struct, frozen=True):
     looks_like: Callable[[Document], bool]
     read: Callable[[Document], Iterable[Transcript]]
     if_empty: str = ""
-    """What to do where a file holds no word that was said."""
+    """Advice if a file contains no words."""
 
 
 FORMATS = {
@@ -56,7 +57,7 @@ FORMATS = {
         Format(copilot.NAME, "events of GitHub Copilot's command line", copilot.looks_like, copilot.read),
         Format(gemini.NAME, "a chat of Gemini CLI", gemini.looks_like, gemini.read),
         Format(pi.NAME, "a session of pi", pi.looks_like, pi.read),
-        Format(opencode.NAME, "what `opencode export` writes", opencode.looks_like, opencode.read),
+        Format(opencode.NAME, "an export by `opencode export`", opencode.looks_like, opencode.read),
         Format(agentv.NAME, "a transcript of AgentV", agentv.looks_like, agentv.read),
         Format(atif.NAME, "a trajectory in ATIF", atif.looks_like, atif.read),
         Format(otel.NAME, "spans of OpenTelemetry for generative AI", otel.looks_like, otel.read, _NO_CONTENT),
@@ -71,9 +72,9 @@ def read_transcripts(
     shown: Sequence[str] = (),
     note: Callable[[str], None] = lambda _: None,
 ) -> list[Transcript]:
-    """All conversations of files and folders, in order, each with an id of its own. `shown`: what messages call the
-    paths, if that is another name; `note`: is told which files of folders are passed over, because they hold no
-    conversation that can be read. Raises UsageError."""
+    """All conversations of files and folders, in order, each with a unique id. `shown`: the names of the paths in
+    messages, if they differ; `note`: receives files of folders that are skipped because they hold no readable
+    conversation. Raises UsageError."""
     check_format(format)
     names = shown or [str(path) for path in paths]
     found = [one for path, name in zip(paths, names, strict=True) for one in _read_path(path, name, format, note)]
@@ -94,15 +95,15 @@ def _read_path(path: Path, name: str, format: str | None, note: Callable[[str], 
     if not found:
         raise faults[0]
     for fault in faults:
-        note(f"passed over: {fault.message}")
+        note(f"skipped: {fault.message}")
     return found
 
 
 def check_format(format: str | None) -> None:
-    """Raises UsageError if there is no such format."""
+    """Raises UsageError if the format does not exist."""
     if format is not None and format not in FORMATS:
-        known = f"Formats are {list_words(list(FORMATS))}."
-        raise UsageError(f"there is no format `{format}` of transcripts{did_you_mean(format, FORMATS)}", known)
+        known = f"Formats are {listed(list(FORMATS))}."
+        raise UsageError(f"there is no transcript format `{format}`{did_you_mean(format, FORMATS)}", known)
 
 
 def read_bytes(data: bytes, name: str, format: str | None = None) -> list[Transcript]:
@@ -112,22 +113,22 @@ def read_bytes(data: bytes, name: str, format: str | None = None) -> list[Transc
     found = [_completed(one, document, number) for number, one in enumerate(row.read(document), 1)]
     if not any(one.turns for one in found):
         raise UsageError(
-            f"{name} has no conversation in the format `{row.name}` ({row.what}): there is no word of a user in it",
-            row.if_empty if format is None else "Leave the format out, and it is found by what the file holds.",
+            f"{name} has no conversation in the format `{row.name}` ({row.what}): it contains no user message",
+            row.if_empty if format is None else "Leave out the format to have it detected from the content.",
         )
     return found
 
 
 def find_format(document: Document) -> Format:
-    """The one format that a file looks like. Raises UsageError that says what was seen."""
+    """The only format that a file matches. Raises UsageError that describes the file."""
     found = [row for row in FORMATS.values() if row.looks_like(document)]
     if len(found) == 1:
         return found[0]
     if found:
-        names = list_words([f"`{row.name}` ({row.what})" for row in found])
+        names = listed([f"`{row.name}` ({row.what})" for row in found])
         raise UsageError(f"{document.name} could be {names}", "Say which with `format`, or `--format`.")
     known = "; ".join(f"`{row.name}`: {row.what}" for row in FORMATS.values())
-    raise UsageError(f"{document.name} is in no known format of transcripts: {_seen(document)}", f"Known are {known}.")
+    raise UsageError(f"{document.name} is not in a known transcript format: {_seen(document)}", f"Known are {known}.")
 
 
 def _read(path: Path, name: str, format: str | None) -> list[Transcript]:
@@ -135,7 +136,7 @@ def _read(path: Path, name: str, format: str | None) -> list[Transcript]:
 
 
 def _completed(transcript: Transcript, document: Document, number: int) -> Transcript:
-    """With an id and a title, and with what was left of the last line."""
+    """The conversation with an id, a title, and the truncated last line if any."""
     unknown = transcript.unknown
     if document.cut_off:
         unknown = (*unknown, Unknown("half a line at the end", (document.cut_off,)))
@@ -150,14 +151,14 @@ def _completed(transcript: Transcript, document: Document, number: int) -> Trans
 
 
 def _with_own_ids(transcripts: Iterable[Transcript]) -> Iterator[Transcript]:
-    """Conversations of the same id get numbers."""
+    """Conversations with unique ids: equal ones get numbers."""
     taken: dict[str, int] = {}
     for one in transcripts:
         yield structs.replace(one, id=own_id(one.id, taken))
 
 
 def _seen(document: Document) -> str:
-    """What a file holds, in a few words."""
+    """A short description of a file's content."""
     first: Any = document.entries[0].value
     if isinstance(first, list):
         inner = as_mapping(first[0]) if first else {}

@@ -1,4 +1,4 @@
-"""Chats of Gemini CLI: a log of patches, which is played to get the messages, or the messages in one document."""
+"""Chats of Gemini CLI: a log of patches, which is replayed to get the messages, or the messages in one document."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def read(document: Document) -> Iterator[Transcript]:
 
 
 class _Log:
-    """The messages as the patches so far leave them."""
+    """The messages after the patches so far."""
 
     def __init__(self, draft: Draft) -> None:
         self.messages: list[Any] = []
         self.taken_back = 0
         self._places: dict[str, int] = {}
-        """Of the messages, by their ids."""
+        """Positions of the messages, by id."""
         self._users: list[int] = []
-        """The places of the user's messages."""
+        """The positions of the user's messages."""
         self._draft = draft
 
     def take(self, value: Any) -> None:
@@ -75,7 +75,7 @@ class _Log:
         self._users = [place for place, one in enumerate(messages) if text_at(one, "type") == "user"]
 
     def _rewind(self, place: int) -> None:
-        """Take back what comes from a place on. It costs as much as is taken back: a log may do so at each line."""
+        """Remove the messages from a position. It costs as much as it removes, because a log may do so at each line."""
         for gone in self.messages[place:]:
             self._places.pop(text_at(gone, "id"), None)
             self.taken_back += 1
@@ -98,7 +98,7 @@ class _Log:
         known = len(list_at(self.messages[place], "toolCalls"))
         later = list_at(message, "toolCalls")[known:]
         if later and self._users and place < self._users[-1]:
-            # The program adds calls of a later turn to a message of an earlier one. They stay where they were made.
+            # The program adds calls of a later turn to a message of an earlier one. They stay in their own turn.
             self.messages.append({**message, "id": f"{id} {known}", "toolCalls": later, "tokens": None, "content": ""})
             message = {**message, "toolCalls": list_at(message, "toolCalls")[:known]}
         self.messages[place] = message
@@ -137,13 +137,13 @@ def _reply(draft: Draft, message: Any, time: float | None) -> None:
 
 
 def _calls(message: Any) -> list[Any]:
-    """Calls have a list of their own, or are parts of the content after the log was written anew."""
+    """The tool calls of a message: a separate list, or parts of the content after the log was rewritten."""
     parts = [call for part in list_at(message, "content") if (call := at(part, "functionCall")) is not None]
     return list_at(message, "toolCalls") or parts
 
 
 def _result(result: Any) -> str:
-    """What a tool answered lies in a response of its own."""
+    """A tool's answer, which is inside a response object."""
     if isinstance(result, list) and len(result) == 1:
         response = at(result[0], "functionResponse", "response")
         output = at(response, "output")

@@ -1,4 +1,4 @@
-"""What a recording tells of a conversation as a whole, by key, such as `metadata.case` or `session.id`."""
+"""Data of a recording about the conversation as a whole, by key, such as `metadata.case` or `session.id`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rejoinder.json_values import as_mapping, decoded
 
 MOST_KEYS = 200
 _LONGEST_VALUE = 300
-"""Characters of a value. A longer one is no name of a conversation."""
+"""Maximum characters of a value. A longer one does not name a conversation."""
 _DEEPEST = 4
 _NO_NAME = re.compile(r"\.\d+(?:\.|$)|token|usage|^(?:input|output)\.value$")
-"""Keys that name no conversation: items of flat lists (`llm.input_messages.0.message.role`), counts, contents."""
+"""Keys that cannot name a conversation: items of flat lists (`llm.input_messages.0.message.role`), counts, contents."""
 
 
 def keys_of(head: Any) -> dict[str, str]:
-    """The texts and numbers of a mapping and of those inside it, by their dotted names."""
+    """The texts and numbers in a mapping and its inner mappings, by dotted name."""
     found: dict[str, str] = {}
     for name, value in _walk(head, _DEEPEST):
         if len(found) >= MOST_KEYS:
@@ -43,5 +43,5 @@ def _name(value: Any) -> str:
 
 
 def _decoded(value: Any) -> Any:
-    """Mappings may be written as JSON text where a format has flat values only."""
+    """A value decoded from JSON text: formats with flat values write mappings so."""
     return decoded(value) if isinstance(value, str) and value.startswith("{") else value

@@ -1,4 +1,4 @@
-"""Messages as OpenAI's chat completions take them: lists of them, alone or with the request around them."""
+"""Messages in the form of OpenAI's chat completions: lists of them, alone or with the request around them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def looks_like(document: Document) -> bool:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Whether there are blocks, or keys, that only Anthropic's messages have."""
+    """Whether it has blocks, or keys, that only Anthropic's messages have."""
     if at(exchange.request, "system") is not None or text_at(exchange.response, "type") == "message":
         return True
     messages = exchange.messages[:50]

@@ -1,4 +1,4 @@
-"""What `opencode export` writes: one document with a session and its messages, each in parts."""
+"""Exports of `opencode export`: one document with a session and its messages, each in parts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _call(part: Any) -> ToolCall:
 
 
 def _usage(tokens: Any) -> Usage | None:
-    """What was thought is counted apart from other output, unless the total says otherwise."""
+    """Usage. Thoughts count separately from other output, unless the total says otherwise."""
     usage = usage_beside_cache(tokens, "input", "output", "cache.read", "cache.write")
     thought = count_at(tokens, "reasoning")
     if usage is None or not thought:

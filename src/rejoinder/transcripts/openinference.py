@@ -1,5 +1,6 @@
-"""Spans by OpenInference's conventions (Arize Phoenix and others), as OTLP/JSON: messages lie in flat attributes, such
-as `llm.input_messages.0.message.content`."""
+"""Spans by OpenInference's conventions (Arize Phoenix and others), as OTLP/JSON: messages are flat attributes, such as
+`llm.input_messages.0.message.content`.
+"""
 
 from __future__ import annotations
 

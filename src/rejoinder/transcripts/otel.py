@@ -1,4 +1,4 @@
-"""Spans by OpenTelemetry's conventions for generative AI (`gen_ai.*`), as OTLP/JSON. What rejoinder exports reads back.
+"""Spans by OpenTelemetry's conventions for generative AI (`gen_ai.*`), as OTLP/JSON, including rejoinder's own exports.
 
 Messages are attributes of the span, or of its event `gen_ai.client.inference.operation.details`. Older programs write
 an event for each message (`gen_ai.user.message`), or flat attributes (`gen_ai.prompt.0.content`).
@@ -24,11 +24,12 @@ _COSTS = ("rejoinder.cost_usd", "operation.cost", "gen_ai.usage.cost")
 _CALLS_OF_MODELS = frozenset({"chat", "text_completion", "generate_content"})
 _DETAILS = "gen_ai.client.inference.operation.details"
 _SAID = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
-"""Events of one message each, with the roles that speak in them."""
+"""Events of one message each, by the role that speaks."""
 
 
 def looks_like(document: Document) -> bool:
-    """Programs that write spans by other conventions may write some by these, which say nothing."""
+    """Whether a file has messages by these conventions. Programs with other conventions may write some empty spans by
+    these."""
     if not has_spans(document):
         return False
     spans = spans_of(document)
@@ -62,18 +63,19 @@ def read(document: Document) -> Iterator[Transcript]:
 
 
 def _key(span: Span) -> str:
-    """Trials of one case may share a conversation's id in our own spans; their traces differ."""
+    """The conversation of a span. Trials of one case may share a conversation id in our own spans; their
+    traces differ."""
     own = "rejoinder.trial" in span.values or "rejoinder.turn" in span.values
     return span.trace if own else text_at(span.values, "gen_ai.conversation.id")
 
 
 def _operation(span: Span) -> str:
-    """Older programs name none, or name it otherwise."""
+    """The operation of a span. Older programs omit it, or name it differently."""
     return text_at(span.values, "gen_ai.operation.name") or text_at(span.values, "llm.request.type") or "chat"
 
 
 def _content(span: Span, name: str) -> Any:
-    """An attribute that is a list, or JSON text of one; of the span, or of the event that has its details."""
+    """An attribute that is a list, or the JSON text of one; of the span, or of its details event."""
     details = next((event for event in span.events if event["event.name"] == _DETAILS), {})
     return _decoded(span.values.get(name, details.get(name)))
 
@@ -87,7 +89,7 @@ def _has_messages(span: Span) -> bool:
 
 
 def _heard(span: Span) -> list[Any]:
-    """The messages that were sent."""
+    """The sent messages."""
     return (
         as_list(_content(span, "gen_ai.input.messages"))
         or listed(span.values, "gen_ai.prompt")
@@ -97,7 +99,7 @@ def _heard(span: Span) -> list[Any]:
 
 
 def _answered(span: Span) -> list[Any]:
-    """The messages that came back, one for each choice."""
+    """The returned messages, one per choice."""
     return (
         as_list(_content(span, "gen_ai.output.messages"))
         or listed(span.values, "gen_ai.completion")
@@ -107,7 +109,7 @@ def _answered(span: Span) -> list[Any]:
 
 
 def _body(event: dict[str, Any]) -> dict[str, Any]:
-    """What an event says: its body, or an attribute of it."""
+    """The content of an event: its body, or an attribute of it."""
     body = event.get("body")
     found = body if isinstance(body, dict) else _decoded(event.get("gen_ai.event.content"))
     return found if isinstance(found, dict) else {}
@@ -147,7 +149,7 @@ def _told(draft: Draft, span: Span) -> Told:
 
 
 def _messages(draft: Draft, message: Any, **told: Any) -> Iterator[Said]:
-    """A message, and one more for each result in it."""
+    """A message, plus one for each tool result in it."""
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[ToolCall] = []
@@ -172,7 +174,7 @@ def _messages(draft: Draft, message: Any, **told: Any) -> Iterator[Said]:
 
 
 def _end_own_call(calls: list[ToolCall], part: Any, result: str) -> bool:
-    """What came of a call of the same message, as in our own spans, where calls may have no ids."""
+    """Add a result to a call of the same message, as in our own spans, whose calls may have no ids."""
     places = [n for n, call in enumerate(calls) if call.id == text_at(part, "id") and call.result is None]
     if not places:
         return False
@@ -183,7 +185,7 @@ def _end_own_call(calls: list[ToolCall], part: Any, result: str) -> bool:
 
 
 def _parts(message: Any) -> list[Any]:
-    """The parts of a message. Older ones have a text and calls instead."""
+    """The parts of a message. Older programs write a text and calls instead."""
     if isinstance(at(message, "parts"), list):
         return list_at(message, "parts")
     content = at(message, "content")
@@ -196,7 +198,7 @@ def _parts(message: Any) -> list[Any]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Of blocks, which some programs write as they were sent, and some as JSON text."""
+    """The texts of blocks, which some programs write as objects, others as JSON text."""
     return (text_at(block, "text") for block in as_list(content) if text_at(block, "text"))
 
 
@@ -224,5 +226,5 @@ def _usage(values: dict[str, Any]) -> Usage | None:
 
 
 def _count(values: dict[str, Any], *names: str) -> int:
-    """A count that has other names in other versions of the conventions."""
+    """A count, whose name differs between versions of the conventions."""
     return next((count for name in names if (count := count_at(values, f"gen_ai.usage.{name}"))), 0)

@@ -1,4 +1,4 @@
-"""Recorded conversations as answers: which conversation is a case's, and what was said at a turn of it."""
+"""Recorded conversations as answers: finds a case's conversation, and the reply at a turn of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply
 from rejoinder.spelling import did_you_mean
 from rejoinder.transcripts.values import Transcript, Turn, joined
+from rejoinder.words.numbers import beginning, count
 
 _LONGEST_SHOWN = 300
 _MOST_LISTED = 8
@@ -22,7 +23,7 @@ class NotRecorded(RejoinderError):
 
 
 class Wanted(Struct, frozen=True):
-    """A case that asks for its conversation."""
+    """A case that needs its conversation."""
 
     case_id: str
     conversation_id: str = ""
@@ -44,20 +45,21 @@ class Recordings:
     def __init__(
         self, transcripts: Sequence[Transcript], name: str, match: str | None = None, *, any_prompt: bool = False
     ) -> None:
-        """`name`: what messages call them; `match`: the key of a conversation that names its case; `prompt`: its first
-        words do; `any_prompt`: is what was asked of no matter? Raises UsageError where no conversation has the key."""
+        """`name`: the recordings' name in messages; `match`: the key of a conversation that names its case, or `prompt`
+        to match by the first words; `any_prompt`: accept replies to other prompts. Raises UsageError if no conversation
+        has the key."""
         self._transcripts = transcripts
         self._name = name
         self._match = match
         self._any_prompt = any_prompt
         self._by_key: dict[str, dict[str, list[Transcript]]] = {}
-        """Made when they are needed."""
+        """Filled when needed."""
         if match is not None and match not in _KEYS and not any(match in one.keys for one in transcripts):
             raise _no_such_key(match, name, transcripts)
 
     def find(self, wanted: Wanted, first: str | None = None) -> Transcript | None:
-        """The conversation of a case, whose first words are `first`; None where it takes the words to tell, and they
-        are not known yet. Raises NotRecorded."""
+        """The conversation of a case whose first words are `first`; None if the words are needed to decide and not
+        known yet. Raises NotRecorded."""
         if len(self._transcripts) == 1:
             return self._transcripts[0]
         if self._match == "prompt":
@@ -68,11 +70,11 @@ class Recordings:
         return self._only([], wanted)
 
     def any_reply(self) -> Reply:
-        """Something that was said, without its figures: it shows that there is something to say."""
+        """Any recorded reply, without usage and cost: it shows that replies exist."""
         return Reply(next((turn.text for one in self._transcripts for turn in one.turns if turn.has_reply), ""))
 
     def _having(self, key: str, value: str) -> list[Transcript]:
-        """The conversations of which a key has a value."""
+        """The conversations with this value of a key."""
         if key not in self._by_key:
             index: dict[str, list[Transcript]] = {}
             for one in self._transcripts:
@@ -81,8 +83,8 @@ class Recordings:
         return self._by_key[key].get(value, [])
 
     def answer(self, wanted: Wanted, turn: int, messages: Iterable[ChatMessage]) -> Reply:
-        """What was answered at a turn of a case's conversation. Raises NotRecorded, with both wordings where what is
-        asked is not what was asked."""
+        """The recorded reply at a turn of a case's conversation. Raises NotRecorded; if the prompt differs, the error
+        quotes both."""
         asked = _asked(messages)
         transcript = self.find(wanted, asked[0] if asked else "")
         assert transcript is not None
@@ -92,7 +94,7 @@ class Recordings:
         where = f"conversation `{transcript.id}` of {self._name}"
         if number > len(turns) or not turns[number - 1].has_reply:
             answered = sum(one.has_reply for one in turns)
-            replies = "1 reply" if answered == 1 else f"{answered} replies"
+            replies = count(answered, "reply", "replies")
             raise NotRecorded(f"{where} has {replies}, and this is turn {number}: a recording cannot say more")
         if not self._any_prompt:
             for one, words in zip(turns[max(0, number - len(asked)) : number], asked[-number:], strict=False):
@@ -111,7 +113,7 @@ class Recordings:
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
         raise NotRecorded(
             f"no conversation of {self._name} has {key} of {wanted}{did_you_mean(wanted.name, names)}",
-            f"There are {listed}{more}. Give the case one of these ids, or set `match: prompt` to go by what is asked.",
+            f"There are {listed}{more}. Give the case one of these ids, or set `match: prompt` to match by the prompt.",
         )
 
 
@@ -125,11 +127,11 @@ _KEYS: dict[str, Callable[[Transcript], str]] = {
     "file": lambda one: one.source.replace("\\", "/").rpartition("/")[2].partition(".")[0],
     "prompt": lambda one: one.turns[0].prompt.strip() if one.turns else "",
 }
-"""What every conversation has."""
+"""Keys that every conversation has."""
 
 
 def _value(transcript: Transcript, key: str) -> str:
-    """What a key of a conversation holds; nothing if it has none."""
+    """The value of a conversation's key; empty if missing."""
     return _KEYS[key](transcript) if key in _KEYS else transcript.keys.get(key, "")
 
 
@@ -144,7 +146,7 @@ def _no_such_key(match: str, name: str, transcripts: Iterable[Transcript]) -> Us
 
 
 def _asked(messages: Iterable[ChatMessage]) -> list[str]:
-    """What the user says in a conversation, in order. Messages that follow each other are one."""
+    """The user's words in a conversation, in order. Consecutive messages count as one."""
     groups: list[list[ChatMessage]] = []
     speaks = False
     for message in messages:
@@ -161,10 +163,9 @@ def _refuse_other_words(where: str, turn: Turn, words: str) -> None:
     if turn.prompt.strip() != words.strip():
         raise NotRecorded(
             f"{where} was asked something else at turn {turn.number}: now {_shown(words)}, then {_shown(turn.prompt)}",
-            "A recording answers its own questions only; `prompts: any` takes its answers whatever is asked.",
+            "A recording answers only its own questions; `prompts: any` uses its answers whatever is asked.",
         )
 
 
 def _shown(words: str) -> str:
-    text = words.strip()
-    return json.dumps(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...", ensure_ascii=False)
+    return json.dumps(beginning(words.strip(), _LONGEST_SHOWN), ensure_ascii=False)

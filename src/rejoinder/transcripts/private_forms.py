@@ -1,6 +1,6 @@
-"""What tells who people are, and keys: the forms by which they are found in a text.
+"""Forms of personal data and of keys, by which they are found in a text.
 
-A name has no form: it is found where the words around it say that it is one.
+A name has no form: it is found if the words around it introduce it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NOT_NAMES = frozenset(
         *("users", "value", "var", "vars", "was", "webmaster", "what", "word", "words", "you"),
     }
 )
-"""Words that stand where a name could, and words of suites."""
+"""Words that often follow such an introduction but are not names, and words of suites."""
 _AFTER_NAME = frozenset(
     {"already", "also", "and", "correct", "listed", "missing", "spelled", "spelt", "still", "wrong"}
 )
-"""Words that follow `my name is` and are none."""
+"""Words that follow `my name is` and are not names."""
 OPEN_HOSTS = re.compile(r"(?:.*\.)?(?:localhost|example|example\.(?:com|org|net)|test|invalid)", re.IGNORECASE)
 _COMMON_IPS = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::", "255.255.255.255"})
 _LEAST_DIGITS = 7
@@ -59,7 +59,7 @@ def _is_host(text: str) -> bool:
 
 
 def _is_phone(text: str) -> bool:
-    """Dates are written with lines between their numbers, too."""
+    """Whether it is a phone number. Dates have dashes between their numbers, too."""
     return sum(letter.isdecimal() for letter in text) >= 9 and not re.match(r"\d{4}-\d\d-\d\d", text)
 
 
@@ -86,7 +86,7 @@ def is_name(text: str) -> bool:
 
 
 def _is_likely_name(text: str) -> bool:
-    """Of a word in small letters, which may be any: `my name is not on the list`."""
+    """Whether a word in small letters, which may be any word, is a name: `my name is not on the list`."""
     return len(text) > 2 and is_name(text) and text.casefold() not in _AFTER_NAME
 
 
@@ -97,7 +97,7 @@ def _is_key(text: str) -> bool:
 _KEY_VALUE = r"""(?P<x>[^\s"'\\,;&}\])]{8,})"""
 _PEM = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
 _LETTER = "A-Za-z0-9\u00c0-\u02af\u0370-\u052f"
-"""Latin, Greek and Cyrillic: in other scripts no blank stands between an address and the words around it."""
+"""Latin, Greek and Cyrillic: other scripts put no space between an address and the words around it."""
 _LINE_START = r"(?:(?m:^)|(?<=\\n))[ \t]*"
 _LINE_END = r"(?=[,!:.]|[ \t]*(?:$|\n|\\n))"
 _TITLE = r"(?i:mr|mrs|ms|dr|prof)"
@@ -146,11 +146,11 @@ _FORMS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ),
     ("name", rf"(?i)\\?\"(?:{_NAME_KEYS})\\?\"\s{{0,9}}:\s{{0,9}}\\?\"(?P<x>[^\"\\]{{2,80}})", _anything),
 )
-"""Kind, form and what else has to hold. The group `x` of a form is what is replaced; without one, all of it. What an
-earlier one has found in a text, a later one does not look at."""
+"""Kind, form and an additional condition. The group `x` of a form is replaced; without one, the whole match. Text found
+by an earlier form is not searched by later ones."""
 
 
 @cache
 def patterns() -> list[Pattern]:
-    """Compiled when they are needed, which is seldom."""
+    """The forms, compiled when needed, which is rare."""
     return [Pattern(kind, re.compile(form), fits) for kind, form, fits in _FORMS]

@@ -1,8 +1,8 @@
-"""Spans and log records in OTLP/JSON, and conversations made of them.
+"""Spans and log records in OTLP/JSON, and conversations made from them.
 
-A call of a model is a span that holds what was sent: all of the conversation so far, or only what is new. What is known
-already is not said again. Events of a span may lie in it, or be log records that name it; where the span itself is not
-in the file, its records stand for it.
+A model call is a span with the sent messages: the whole conversation so far, or only new messages. Known messages are
+not repeated. Events may be inside a span, or be log records that name it; if the span itself is not in the file, its
+records replace it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Span(Struct, frozen=True, kw_only=True):
     start: float
     end: float
     values: dict[str, Any]
-    """Its attributes, as JSON has them."""
+    """Its attributes as JSON values."""
     events: tuple[dict[str, Any], ...] = ()
     """The attributes of its events, each with the event's name as `event.name`, and its body as `body`."""
     failed: str = ""
-    """What its status says, if that is an error."""
+    """Its status message, if the status is an error."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What one span says of a conversation."""
+    """The part of a conversation that one span contains."""
 
     heard: tuple[Said, ...] = ()
-    """What was sent, in order."""
+    """The sent messages, in order."""
     replies: tuple[Said, ...] = ()
     results: tuple[tuple[str, str], ...] = ()
-    """Results of tools: ids of calls, and what came of them."""
+    """Tool results: ids of calls, each with its result."""
 
 
 def has_spans(document: Document) -> bool:
@@ -112,7 +112,7 @@ def _attributes(raw: Any) -> dict[str, Any]:
 
 
 def _value(value: Any, depth: int = 0) -> Any:
-    """An attribute's value, out of the wrapping that says its type."""
+    """An attribute's value without the wrapper that names its type."""
     if not isinstance(value, dict) or depth > _DEEPEST_VALUE:
         return None
     if "intValue" in value:
@@ -129,7 +129,7 @@ def _value(value: Any, depth: int = 0) -> Any:
 
 
 def listed(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """The items of a list that lies in flat attributes, such as `prompt.0.role`, in the order of their numbers."""
+    """The items of a list in flat attributes, such as `prompt.0.role`, ordered by number."""
     found: dict[int, dict[str, Any]] = {}
     for key, value in values.items():
         number, _, rest = key.removeprefix(f"{prefix}.").partition(".")
@@ -141,8 +141,7 @@ def listed(values: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
 def read_spans(
     document: Document, format: str, key: Callable[[Span], str], tell: Callable[[Draft, Span], Told | None]
 ) -> Iterator[Transcript]:
-    """Conversations of a file. `key` says which one a span belongs to; `tell` what it says, None where it says
-    nothing."""
+    """Conversations of a file. `key` returns the conversation of a span; `tell` its content, or None if it has none."""
     groups: dict[str, list[Span]] = {}
     all_spans = spans_of(document)
     named = {span.trace: key(span) for span in all_spans if key(span)}
@@ -170,7 +169,7 @@ def _conversation(
 
 
 class _Known:
-    """What has been said so far, so that nothing is said twice."""
+    """The messages known so far, so that none is repeated."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -184,7 +183,7 @@ class _Known:
             self._say(said)
 
     def _new(self, heard: tuple[Said, ...]) -> Iterable[Said]:
-        """What comes after the last message that is known, if that is among them."""
+        """The messages after the last known one, if it is among them."""
         places = [place for place, said in enumerate(heard) if _sign(said.message) == self._last]
         return heard[places[-1] + 1 :] if places else heard
 
@@ -202,7 +201,7 @@ class _Known:
 
 
 def _sign(message: ChatMessage) -> tuple[str, ...]:
-    """What tells a message from others. Beside calls, some programs leave its text out when they send it again."""
+    """A message's identity. Some programs leave out the text next to calls when they send a message again."""
     ids = [call.id for call in message.tool_calls]
     if ids and all(ids):
         return (message.role, *ids)
@@ -210,7 +209,7 @@ def _sign(message: ChatMessage) -> tuple[str, ...]:
 
 
 def said_by(role: str, text: str, calls: tuple[ToolCall, ...] = (), **told: Any) -> Said:
-    """A message by the role that a span gives it: who is not known speaks as the user."""
+    """A message by a span's role; an unknown role counts as the user."""
     return Said(message=ChatMessage(_ROLES.get(role.lower(), "user"), text, calls), **told)
 
 

@@ -1,7 +1,6 @@
-"""Stand-ins for what tells who people are, and for keys: the same text gets the same stand-in wherever it stands.
+"""Stand-ins for personal data and keys: the same text gets the same stand-in everywhere.
 
-First everything is looked through, then everything is replaced, so that a name that is given once is replaced in all
-texts.
+All texts are searched first and replaced later, so that a name introduced once is replaced in all texts.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from rejoinder.errors import UsageError
 from rejoinder.transcripts.private_forms import OPEN_HOSTS, is_name, patterns
 
 MOST_LETTERS = 2_000_000
-"""Letters of all texts that are to be replaced: each takes a few hundred bytes."""
+"""Maximum characters of all texts to replace: each takes a few hundred bytes."""
 _ESCAPES = frozenset({"\\n", "\\r", "\\t", "\\b", "\\f"})
 _ONE_LETTER = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
-"""Letters whose small form is another letter, or two."""
+"""Letters whose lower case is another letter, or two."""
 _STAND_INS: dict[str, tuple[str, ...]] = {
     "key": ("key-{n}", "k{a}"),
     "email": ("person-{n}@example.org", "{a}@example.net", "{a}@{a}.invalid"),
@@ -36,13 +35,13 @@ _STAND_INS: dict[str, tuple[str, ...]] = {
     "number": ("number-{n}", "n{a}"),
     "name": ("Person-{n}", "N{a}"),
 }
-"""What is put in the place of a kind: the first of these that no text which is to be replaced stands in."""
+"""Stand-ins of each kind: the first that does not appear in any text to replace is used."""
 _WHOLE_WORDS = frozenset({"name", "user"})
-"""Kinds that are replaced if they are words of their own: `Ann` is in `Annual`, too."""
+"""Kinds that are replaced only as whole words: `Ann` is also in `Annual`."""
 
 
 class Replaced(Struct, frozen=True):
-    """What was put in the place of one text, and how often."""
+    """A stand-in and the number of its uses."""
 
     kind: str
     stand_in: str
@@ -54,16 +53,16 @@ class Anonymiser:
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
-        """Texts that are to be replaced, in small letters, each with its kind."""
+        """Texts to replace, in lower case, each with its kind."""
         self._written: dict[str, set[str]] = {}
-        """The same, as they were written."""
+        """The same texts as written."""
         self._letters = 0
         self._stand_ins: dict[str, str] = {}
         self._taken: set[str] = set()
         self._tree: _Tree | None = None
 
     def look(self, text: str) -> None:
-        """Note what has to be replaced."""
+        """Note the texts to replace."""
         taken = bytearray(len(text))
         for pattern in patterns():
             name = "x" if "x" in pattern.regex.groupindex else 0
@@ -100,7 +99,7 @@ class Anonymiser:
             self._written.setdefault(_small(text), set()).add(text)
 
     def replace(self, text: str) -> str:
-        """The text with stand-ins. No text that was found is left in it, in whatever letters."""
+        """The text with stand-ins. No text that was found remains in it, in any letter case."""
         if not self._found:
             return text
         tree = self._prepared()
@@ -119,7 +118,7 @@ class Anonymiser:
         yield text[done:]
 
     def replaced_in(self, text: str) -> list[Replaced]:
-        """The stand-ins of a text, by kind, each with how often it stands there. What they stand for is not told."""
+        """The stand-ins in a text, by kind, each with its count. The replaced texts are not revealed."""
         kinds = {stand_in: self._found[found] for found, stand_in in self._stand_ins.items()}
         tree = _Tree()
         for stand_in in kinds:
@@ -156,7 +155,7 @@ class Anonymiser:
 
 
 class _Tree:
-    """Many texts by their letters, so that all of them are searched for at once."""
+    """A tree of many texts by their characters, which searches for all of them at once."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
@@ -168,7 +167,8 @@ class _Tree:
         node.setdefault("", text)
 
     def search(self, text: str, is_word: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
-        """Where texts stand, from left to right, the longest first. What `is_word` has to stand alone."""
+        """Positions of the texts, from left to right, the longest first. Texts for which `is_word` is true match whole
+        words only."""
         small = _small(text)
         begins = re.compile(f"[{re.escape(''.join(self._root))}]")
         start = 0
@@ -190,13 +190,13 @@ class _Tree:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether it is no part of a longer word. A line end that JSON has written as a letter is none."""
+    """Whether it is a whole word. The letter of a line end that JSON has escaped does not belong to the word."""
     before = start == 0 or not text[start - 1].isalnum() or text[max(0, start - 2) : start] in _ESCAPES
     return before and (end == len(text) or not text[end].isalnum())
 
 
 def _small(text: str) -> str:
-    """In small letters, each of which stands where its large one stood."""
+    """The text in lower case, with every letter at the same position."""
     small = text.translate(_ONE_LETTER).lower()
     return small if len(small) == len(text) else "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
 
@@ -211,7 +211,7 @@ def _letters(number: int) -> str:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """A text as it may stand somewhere: in other letters, inside JSON, in an address."""
+    """The forms in which a text may appear: other letter case, escaped in JSON, encoded in an address."""
     for one in (text, text.upper(), text.title(), text.casefold()):
         yield one
         yield json.dumps(one)[1:-1]

@@ -1,4 +1,4 @@
-"""Conversations that already happened, in one form for every format that they were written in."""
+"""Conversations that already happened, in one form for every file format."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from msgspec import Struct
 
 from rejoinder.model import NO_USAGE, ChatMessage, Reply, Usage
 from rejoinder.model.messages import trim
+from rejoinder.words.numbers import count
 
 Value = TypeVar("Value")
 MOST_TYPES = 20
-"""Types that are told by name."""
+"""Maximum types that are listed by name."""
 _LONGEST_TYPE = 80
 """Characters of a type in a message."""
 
 
 class Unknown(Struct, frozen=True):
-    """Events of one type that a reader does not understand. They are kept, and said."""
+    """Events of one type that a reader does not understand. They are kept and reported."""
 
     type: str
     raw: tuple[str, ...]
@@ -31,11 +32,11 @@ class Unknown(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message, with what the recording tells beside it. Tool calls carry their results."""
+    """One message, with the recording's data about it. Tool calls carry their results."""
 
     message: ChatMessage
     at: float | None = None
-    """When it was recorded, in seconds since 1970."""
+    """The time of recording, in seconds since 1970."""
     usage: Usage | None = None
     cost: float | None = None
     """In US dollars."""
@@ -46,7 +47,7 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """What the user said, and all that was said until the user spoke again."""
+    """The user's words, and everything said until the user spoke again."""
 
     number: int
     asked: tuple[Said, ...]
@@ -58,7 +59,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The last words of the reply. What an assistant says between its tool calls is no reply yet."""
+        """The last words of the reply. Text between an assistant's tool calls is not the reply yet."""
         texts = (one.message.content for one in reversed(self.replies) if one.message.role == "assistant")
         return next((text for text in texts if text.strip()), "")
 
@@ -67,7 +68,7 @@ class Turn(Struct, frozen=True, kw_only=True):
         return any(one.message.role == "assistant" and is_visible(one) for one in self.replies)
 
     def reply(self) -> Reply:
-        """The replies of the turn as one, as the target of a suite gives it."""
+        """The replies of the turn as one, in the form of a target's reply."""
         own = [one for one in self.replies if one.message.role == "assistant"]
         usages = [one.usage for one in own if one.usage is not None]
         costs = [one.cost for one in own if one.cost is not None]
@@ -84,8 +85,8 @@ class Turn(Struct, frozen=True, kw_only=True):
         )
 
     def _latency_s(self, own: list[Said]) -> float | None:
-        """As the recording tells it, else the time from the question to the end of the answer; None if it tells
-        neither."""
+        """The recorded latency, else the time from the question to the end of the answer; None if neither is
+        recorded."""
         told = [one.latency_s for one in own if one.latency_s is not None]
         if told:
             return sum(told) or None
@@ -99,18 +100,18 @@ class Transcript(Struct, frozen=True, kw_only=True):
     id: str
     format: str
     source: str = ""
-    """The file that it was read from, as it was named."""
+    """The file that it was read from, as named by the user."""
     title: str = ""
     model: str | None = None
     messages: tuple[Said, ...] = ()
     tags: tuple[str, ...] = ()
     keys: dict[str, str] = {}
-    """What else the recording tells of it, such as `metadata.case`: a case may be found by it."""
+    """More data of the recording, such as `metadata.case`, by which a case may be found."""
     unknown: tuple[Unknown, ...] = ()
     aside: tuple[tuple[str, int], ...] = ()
-    """Events that are known and no part of the conversation: their types, each with its count."""
+    """Known events that are not part of the conversation: their types, each with its count."""
     notes: tuple[str, ...] = ()
-    """What was left out of the recording on purpose, in words."""
+    """Parts that were left out of the recording on purpose, in words."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -118,7 +119,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that were called, each once."""
+        """The names of the called tools, each once."""
         return tuple(dict.fromkeys(call.name for one in self.messages for call in one.message.tool_calls))
 
     @property
@@ -127,7 +128,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
 
 def own_id(id: str, taken: dict[str, int]) -> str:
-    """The id, with a number if it is taken. `taken`: all ids so far, each with the last number that it got."""
+    """The id, with a number if it is taken. `taken`: all ids so far, each with its last number."""
     own, number = id, taken.get(id, 1)
     while own in taken:
         number += 1
@@ -138,20 +139,20 @@ def own_id(id: str, taken: dict[str, int]) -> str:
 
 
 def not_understood(transcripts: Iterable[Transcript]) -> list[str]:
-    """What readers did not understand of conversations, in a line for each type."""
+    """One line per type of event that readers did not understand."""
     counts: dict[str, int] = {}
     for unknown in (unknown for one in transcripts for unknown in one.unknown):
         counts[unknown.type] = counts.get(unknown.type, 0) + unknown.count
     told = [
-        f"not understood: {'1 event' if count == 1 else f'{count:,} events'} of type `{type[:_LONGEST_TYPE]}`"
-        for type, count in islice(counts.items(), MOST_TYPES)
+        f"not understood: {count(number, 'event')} of type `{type[:_LONGEST_TYPE]}`"
+        for type, number in islice(counts.items(), MOST_TYPES)
     ]
     more = len(counts) - MOST_TYPES
     return [*told, f"not understood: {more:,} more types of events"] if more > 0 else told
 
 
 def joined(messages: Iterable[ChatMessage]) -> str:
-    """Messages that follow each other as one text, as they are compared."""
+    """Consecutive messages as one text, for comparison."""
     return "\n\n".join(trim(message.content) for message in messages)
 
 
@@ -161,8 +162,8 @@ def _last(values: Iterable[Value | None]) -> Value | None:
 
 
 def _turns(messages: Iterable[Said]) -> Iterator[Turn]:
-    """What is said before the user's first word (instructions, a greeting) is no turn. Nor is an answer that says
-    nothing and does nothing: the user's next words go on from the last ones."""
+    """The turns of a conversation. Text before the user's first words (instructions, a greeting) is not a turn. An
+    empty answer does not end a turn: the user's next words continue it."""
     asked: list[Said] = []
     replies: list[Said] = []
     number = 0
@@ -181,5 +182,5 @@ def _turns(messages: Iterable[Said]) -> Iterator[Turn]:
 
 
 def is_visible(said: Said) -> bool:
-    """Does a message say or do anything?"""
+    """Whether a message contains words or tool calls."""
     return bool(said.message.content.strip() or said.message.tool_calls)
