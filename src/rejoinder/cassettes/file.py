@@ -1,7 +1,7 @@
-"""Cassettes: what was asked and answered in one conversation, in a small file that people can read and review.
+"""Cassettes: the requests and answers of one conversation, in a small file that people can read and review.
 
-A recording answers what is asked with the same words, whatever rejoinder's own version is: it knows no keys, only who
-was asked what. Of a later turn only the new messages are written down; the rest stands above it in the file.
+A recording answers requests with the same words, whatever rejoinder's version is: it stores no keys, only the target
+and the request. Of a later turn only the new messages are written; the others are above it in the file.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from rejoinder.yaml_text import to_yaml
 
 FORMAT = 1
 LONGEST_NAME = 60
-"""Bytes of a name in the name of a file; a file system takes 255 for the whole."""
+"""Bytes of a name in a file name; a file system allows 255 for the whole."""
 AT_ONCE_S = 0.0001
-"""No model is as quick as this, and no server."""
+"""No model and no server is as fast as this."""
 Kind: TypeAlias = Literal["candidate", "judge", "other", "embedding", "work", "user", "tool"]
 Change: TypeAlias = Callable[[str], str]
-"""Puts names in the place of secrets, or secrets in the place of their names."""
+"""Replaces secrets with their names, or the names with the secrets."""
 
 
 class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Who was asked what, and what came of it."""
+    """A request to a target, and its result."""
 
     asked: Kind
     of: str
     model: str = ""
-    """That was asked for. Where one side does not say, any will do."""
+    """The requested model. If either side does not name one, any model matches."""
     turn: int
     whole: bool = False
-    """Are the messages of a later turn all here, because they do not go on from the last one?"""
+    """Whether all messages of a later turn are here, because they do not continue the previous one."""
     messages: tuple[ChatMessage, ...] = ()
-    """In a file: those that are new since the candidate was last asked."""
+    """In a file: the messages since the target was last asked."""
     text: str = ""
-    """What was embedded, or what was sent where."""
+    """The text that was embedded, or the sent request."""
     reply: Reply | None = None
     failure: Failure | None = None
     attempts: int = 1
@@ -53,7 +53,7 @@ class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         return f"turn {self.turn} of `{self.of}`" + ("" if self.asked == "candidate" else f" ({self.asked})")
 
     def answers(self, wanted: Recording) -> bool:
-        """Whether this is what is wanted."""
+        """Whether this answers the wanted request."""
         # A variable that was not filled in says nothing.
         models = {"" if "${{" in model else model for model in (self.model, wanted.model)}
         return self._question() == wanted._question() and ("" in models or len(models) == 1)
@@ -74,14 +74,14 @@ class Cassette(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Shelf:
-    """Where the conversations of suites are recorded in a folder: by the suite's file as seen from its project.
+    """The folders of suites' recorded conversations: by the suite's file relative to its project.
 
-    Suites of two projects may have the same file; where both are in one run, the project's name stands in front. Who
-    plays one of them alone finds it there, too.
+    Suites of two projects may have the same file; if both are in one run, the project's name is put in front. A run of
+    only one of them finds it there, too.
     """
 
     def __init__(self, folder: Path, suites: Iterable[tuple[str, str]] = ()) -> None:
-        """`suites` are those of the run, each with its path and its project's root. Raises CassetteError."""
+        """`suites`: the run's suites, each with its path and its project's root. Raises CassetteError."""
         self.folder = folder
         self._places: dict[tuple[str, str], Path] = {}
         same: dict[str, list[tuple[str, str]]] = {}
@@ -111,7 +111,7 @@ class Shelf:
 
 
 def suite_folder(folder: Path, suite: str) -> Path:
-    """Where the conversations of a suite are recorded. `suite` is its file as seen from the project."""
+    """The folder of a suite's recorded conversations. `suite` is its file relative to the project."""
     return folder.joinpath(*map(_file_name, PurePath(suite.removesuffix(".yaml")).parts))
 
 
@@ -122,8 +122,8 @@ def cassette_name(case: str, target: str, trial: int, variant: str = "") -> str:
 
 
 def _file_name(text: str) -> str:
-    """A name that every file system can have; if it is not the text itself, a digest tells it from others. Some
-    file systems take capital letters for small ones, so those have one, too."""
+    """A name that every file system accepts; if it differs from the text, a digest makes it unique. Some file systems
+    ignore letter case, so capital letters also lead to a digest."""
     plain = re.sub(r"[^\w-]+", "-", text).encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore").strip("-")
     if plain == text and text == text.casefold():
         return plain
@@ -134,7 +134,7 @@ def _file_name(text: str) -> str:
 
 
 def write_cassette(path: Path, cassette: Cassette, hide: Change = str) -> None:
-    """Replaces the file whole or not at all. Raises CassetteError."""
+    """Replace the file whole or not at all. Raises CassetteError."""
     calls = [_each_text(msgspec.to_builtins(call), hide) for call in _shortened(map(_timed, cassette.calls))]
     head = _each_text(msgspec.to_builtins(structs.replace(cassette, calls=[])), hide)
     text = to_yaml({**head, "calls": _as_before(path, calls)})
@@ -147,7 +147,7 @@ def write_cassette(path: Path, cassette: Cassette, hide: Change = str) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Find out before anything is asked whether cassettes can be written there. Raises CassetteError."""
+    """Check, before anything is asked, that cassettes can be written there. Raises CassetteError."""
     from tempfile import TemporaryFile
 
     try:
@@ -159,7 +159,8 @@ def check_folder(folder: Path) -> None:
 
 
 def _timed(call: Recording) -> Recording:
-    """Times in full milliseconds, and none of what answers at once; what the provider called it is of no use now."""
+    """A recording with times in whole milliseconds, without times of instant answers, and without the provider's call
+    id, which has no use later."""
     if call.reply is None:
         return call
     measured = call.reply.latency_s
@@ -169,12 +170,12 @@ def _timed(call: Recording) -> Recording:
 
 
 _NO_TIME = Reply("").latency_s
-"""The default itself, which is left out where another zero would not be."""
+"""The default object itself: only it is left out of the file, another zero is not."""
 
 
 def _as_before(path: Path, calls: list[Any]) -> list[Any]:
-    """What was recorded before and is the same but for the time it took stays as it was: a review of
-    the file shows what has changed, and nothing else."""
+    """The recordings, with an earlier one in place of one that differs only in its time. So a review of the file shows
+    only real changes."""
     if not path.is_file():
         return calls
     try:
@@ -196,7 +197,7 @@ def _timeless(call: Any) -> Any:
 
 
 def _each_text(value: Any, change: Change) -> Any:
-    """A copy with every text of others changed; our own words stay."""
+    """A copy with every foreign text changed; our own words stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
@@ -207,7 +208,7 @@ def _each_text(value: Any, change: Change) -> Any:
 
 
 def _shortened(calls: Iterable[Recording]) -> Iterator[Recording]:
-    """What stands above in the file is not said again."""
+    """The recordings without messages that are already above in the file."""
     before: tuple[ChatMessage, ...] = ()
     for call in calls:
         if call.asked != "candidate":
@@ -220,7 +221,7 @@ def _shortened(calls: Iterable[Recording]) -> Iterator[Recording]:
 
 
 def _after(call: Recording) -> tuple[ChatMessage, ...]:
-    """The conversation once the candidate has answered."""
+    """The conversation after the target's answer."""
     return (*call.messages, ChatMessage("assistant", call.reply.text)) if call.reply is not None else call.messages
 
 
@@ -228,7 +229,7 @@ def _after(call: Recording) -> tuple[ChatMessage, ...]:
 
 
 def read_cassette(path: Path, reveal: Change = str) -> Cassette:
-    """Raises CassetteError."""
+    """Read a cassette. Raises CassetteError."""
     try:
         cassette = msgspec.convert(_each_text(_from_yaml(path), reveal), Cassette)
     except OSError as error:

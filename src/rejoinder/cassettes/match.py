@@ -1,4 +1,4 @@
-"""Finding the recording that answers a request, and explaining why there is none."""
+"""Finding the recording that answers a request, and explaining a missing one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from rejoinder.cassettes.file import Change, Recording, read_cassette
 
 MOST_DIFFERENCE = 20
-"""Lines of a difference that are shown."""
+"""Maximum lines of a difference to show."""
 MOST_COMPARED = 400
-"""Lines that are compared, from the first that differs on."""
+"""Maximum lines to compare, starting with the first different one."""
 LONGEST_LINE = 100
-"""Longer ones are compared sentence by sentence."""
+"""Longer lines are compared sentence by sentence."""
 
 
 class Playback:
-    """Answers from one cassette. Equal questions get their answers in the order in which they were recorded."""
+    """Answers from one cassette. Equal questions get their answers in recorded order."""
 
     def __init__(self, path: Path, reveal: Change = str) -> None:
         self.path = path
@@ -32,23 +32,23 @@ class Playback:
         return None
 
     def stale(self) -> list[Recording]:
-        """Recordings that were not used. Conversations share embeddings, so whose is used says nothing."""
+        """Unused recordings. Conversations share embeddings, so unused embeddings mean nothing."""
         left = (self._calls[number] for number in self._left)
         return [one for one in left if one.asked != "embedding"]
 
     def left_of(self, target: str | None = None) -> str:
-        """What is stale, of one target or of all, in words; empty if nothing is."""
+        """A summary of unused recordings, of one target or of all; empty if none."""
         left = [one for one in self.stale() if target in (None, one.of)]
         more = f" and {len(left) - 1} more" if left[1:] else ""
         return f"{left[0].describe()}{more}" if left else ""
 
     def explain(self, wanted: Recording) -> str:
-        """Why there is no answer: the nearest recording, and how it differs."""
+        """Why there is no answer: the nearest recording, and the difference."""
         return explain_miss(wanted, self._calls, str(self.path))
 
 
 def likeness(wanted: Recording, recorded: Sequence[Recording]) -> int:
-    """How near the nearest recording comes to what is wanted, in lines that are the same."""
+    """The number of equal lines in the nearest recording."""
     new = _lines(wanted)
     return max((sum(_alike(_lines(one), new)) for one in recorded if one.asked == wanted.asked), default=-1)
 
@@ -56,8 +56,8 @@ def likeness(wanted: Recording, recorded: Sequence[Recording]) -> int:
 def explain_miss(
     wanted: Recording, recorded: Sequence[Recording], where: str, then: Sequence[str] = (), now: Sequence[str] = ()
 ) -> str:
-    """What is wanted and not recorded, with the difference to the nearest of its kind that is. `then` and `now` are
-    lines about the target then and now."""
+    """The missing request, with the difference to the nearest recording of its kind. `then` and `now` are lines about
+    the target at both times."""
     what, new = wanted.describe(), [*now, *_lines(wanted)]
     known = [[*then, *_lines(one)] for one in recorded if one.asked == wanted.asked]
     if not known:
@@ -73,7 +73,7 @@ def explain_miss(
 
 
 def _differences(old: list[str], new: list[str]) -> list[str]:
-    """The lines of a difference. Only what lies between an equal beginning and an equal end is compared in earnest."""
+    """The lines of a difference. Only the part between an equal beginning and an equal end is compared in full."""
     import difflib
 
     begin, end = _alike(old, new)
@@ -83,7 +83,7 @@ def _differences(old: list[str], new: list[str]) -> list[str]:
 
 
 def _alike(old: list[str], new: list[str]) -> tuple[int, int]:
-    """How many lines are the same at the beginning, and how many of the others at the end."""
+    """Number of equal lines at the beginning, and number of other equal lines at the end."""
     shortest = min(len(old), len(new))
     begin = next((n for n in range(shortest) if old[n] != new[n]), shortest)
     end = next((n for n in range(shortest - begin) if old[-1 - n] != new[-1 - n]), shortest - begin)
