@@ -6,7 +6,7 @@ import time
 
 
 def lock_within(handle: int, seconds: float) -> bool:
-    """Lock an open file for this process, until it is closed; False where others hold it for so long."""
+    """Lock an open file for this process, until it is closed; False if others hold it for `seconds`."""
     deadline = time.monotonic() + seconds
     while not _try_lock(handle, shared=False):
         if time.monotonic() >= deadline:
@@ -16,8 +16,8 @@ def lock_within(handle: int, seconds: float) -> bool:
 
 
 def is_locked(handle: int) -> bool:
-    """Does another process hold the lock of an open file? Those who only look do not see each other, and hold what they
-    find free until they close the file."""
+    """Whether another process holds the lock of an open file. Processes that only check do not see each other, and hold
+    a free lock until they close the file."""
     return not _try_lock(handle, shared=True)
 
 

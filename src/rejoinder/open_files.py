@@ -1,6 +1,6 @@
-"""How many files and connections this process may still open.
+"""The number of files and connections that this process may still open.
 
-A run that uses up its descriptors can neither start a check nor write its results, so connections leave a reserve.
+A run without free descriptors can neither start a check nor write its results, so connections leave a reserve.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ STEP = 64
 OF_PROGRAM = 8
 """Descriptors that a program needs while it starts."""
 _USUALLY_OPEN = 20
-"""Where a system does not tell what is open."""
+"""Assumed number of open descriptors if the system does not report it."""
 
 
 def room_for(wanted: int) -> int:
-    """Return how many of the wanted descriptors can be opened beside the reserve. The soft limit is raised towards the
-    hard one if it is too low; 0 means that there is no room."""
+    """Return how many of the wanted descriptors can be opened beside the reserve. A soft limit that is too low is
+    raised towards the hard one; 0: none is free."""
     used, soft = _count_open(), _soft_limit(0)
     if soft is None:
         return wanted
@@ -54,7 +54,7 @@ def _count_open() -> int:
 
 
 def _soft_limit(wanted: int) -> int | None:
-    """Return the soft limit, raised to what is wanted as far as the system allows; None if there is no limit."""
+    """Return the soft limit, raised as far as needed and allowed; None if unlimited."""
     try:
         import resource
     except ImportError:  # Windows
@@ -71,7 +71,7 @@ def _soft_limit(wanted: int) -> int | None:
 
 
 class ConnectionRoom:
-    """Bounds the connections that all transports of a run have open together."""
+    """Limits the open connections of all transports of a run together."""
 
     def __init__(self, tell: Callable[[str], None] = lambda _: None) -> None:
         self._tell = tell
@@ -96,12 +96,12 @@ class ConnectionRoom:
         return True
 
     def leave(self) -> None:
-        """A connection is closed."""
+        """Note that a connection was closed."""
         self._open -= 1
         self.wake()
 
     def wake(self) -> None:
-        """A connection was closed or is idle: let one of those that wait look."""
+        """Wake one of the waiting callers, after a connection was closed or became idle."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():

@@ -1,8 +1,8 @@
-"""Files of a run folder, opened so that a folder from elsewhere can do no harm.
+"""Files of a run folder, opened so that an untrusted folder cannot do harm.
 
-A run folder may come from a colleague or with a cloned repository. A link in it could lead a write to any file of the
-user, and a pipe could make a read wait for ever. So links, pipes and devices are refused; a file is replaced by a
-draft that is created under a name that cannot be guessed.
+A run folder may come from a colleague or with a cloned repository. A link in it could redirect a write to any file of
+the user, and a pipe could block a read forever. So links, pipes and devices are refused; a file is replaced by a draft
+that is created under a name that cannot be guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _DRAFT = ".draft"
 LONGEST_LINE = 1 << 30
-"""Bytes of a record. An answer has at most 64 MiB, and each of its characters is written as six at most."""
+"""Maximum bytes of a record. An answer has at most 64 MiB, and each of its characters is written as at most six."""
 _KINDS = (
     (stat.S_ISLNK, "a link"),
     (stat.S_ISFIFO, "a pipe"),
@@ -32,7 +32,7 @@ _KINDS = (
 
 
 class RunDamaged(RejoinderError):
-    """A file of a run folder is not what rejoinder wrote."""
+    """A file of a run folder is not in the form that rejoinder wrote."""
 
     exit_code = 3
 
@@ -52,28 +52,29 @@ def refuse_special_files(folder: Path) -> None:
 
 
 def linked_folder(folder: Path) -> Path | None:
-    """Of a folder in `.rejoinder`: the link that stands in its place, or in that of `.rejoinder`. None without one."""
+    """The link in place of a folder in `.rejoinder`, or in place of `.rejoinder` itself; None if there is none."""
     return next((path for path in (folder.parent, folder) if path.is_symlink()), None)
 
 
 def refuse_linked_folder(folder: Path) -> None:
-    """Raises RunDamaged where a link would lead out of the project what is written to a folder in `.rejoinder`."""
+    """Raises RunDamaged if a link would redirect writes to a folder in `.rejoinder` out of the project."""
     if (link := linked_folder(folder)) is not None:
         raise RunDamaged(link, "it is a link", "rejoinder makes a plain folder there. Delete the link.")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder in `.rejoinder`, if there is none. Raises OSError, or RunDamaged for a link or a file there."""
+    """Make a folder in `.rejoinder` if it is missing. Raises OSError, or RunDamaged for a link or a file in
+    its place."""
     refuse_linked_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         reason = "it is not a folder, or not in one"
-        raise RunDamaged(folder, reason, "Delete what stands in its place.") from None
+        raise RunDamaged(folder, reason, "Delete the file or link in its place.") from None
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file of a run folder for reading. Raises OSError, or RunDamaged if it is not a plain file."""
+    """A file of a run folder for reading. Raises OSError, or RunDamaged if it is not a regular file."""
     _refuse_special(path, path.lstat().st_mode)
     handle = os.open(path, os.O_RDONLY | _NO_LINK | _NO_WAIT)
     stream = os.fdopen(handle, "rb", buffering=1 << 20)
@@ -86,8 +87,8 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_whole(path: Path, most: int, hint: str | None = None) -> bytes:
-    """The bytes of a file of a run folder. Raises as `open_file` does; RunDamaged, too, for one with more bytes than
-    `most`, of which nothing is read. Room is taken for the bytes that are there, not for all that may be."""
+    """The bytes of a file of a run folder. Raises the errors of `open_file`; also RunDamaged, without reading, for a
+    file with more bytes than `most`. Memory is allocated only for the actual size."""
     with open_file(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > most:
@@ -96,7 +97,7 @@ def read_whole(path: Path, most: int, hint: str | None = None) -> bytes:
 
 
 def lines_of(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of a file. Raises RunDamaged for one that is too long to be a record of ours."""
+    """The lines of a file. Raises RunDamaged for a line that is too long to be our record."""
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise RunDamaged(path, "a line is too long", "Start a new run.")
@@ -104,7 +105,7 @@ def lines_of(stream: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def open_to_append(path: Path) -> int:
-    """A handle of a file of a run folder, for writing at its end. Raises as `open_file` does."""
+    """A handle of a file of a run folder, for writing at its end. Raises the errors of `open_file`."""
     with suppress(FileNotFoundError):
         _refuse_special(path, path.lstat().st_mode)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK | _NO_WAIT, 0o644)
@@ -118,8 +119,8 @@ def open_to_append(path: Path) -> int:
 
 @contextmanager
 def replace_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
-    """A stream for the new content of a file, which takes its place whole or not at all. `durable`: is it on the disk
-    before it does?"""
+    """A stream for the new content of a file, which replaces it whole or not at all. `durable`: flush it to the disk
+    before."""
     draft, stream = open_draft(path)
     try:
         with stream:
@@ -136,9 +137,9 @@ def replace_file(path: Path, *, durable: bool = True) -> Generator[BinaryIO]:
 
 @contextmanager
 def write_whole(path: Path) -> Generator[BinaryIO]:
-    """A stream for the new content of a file that the user names: it takes its place whole or not at all. A link leads
-    to its file. What is no plain file, such as a pipe, is written as it comes, and so is a file in a folder that takes
-    no new ones. Raises OSError."""
+    """A stream for the new content of a file that the user names: it replaces the file whole or not at all. A link is
+    followed. A file that is not regular, such as a pipe, is written directly, and so is a file in a folder that accepts
+    no new files. Raises OSError."""
     place = path.resolve()
     is_plain = place.is_file() or not path.exists()
     if not is_plain or path.absolute().parts[1:2] in (("dev",), ("proc",)) or not os.access(place.parent, os.W_OK):
@@ -161,7 +162,7 @@ def open_draft(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def sweep_drafts(folder: Path) -> None:
-    """Delete what a process that was killed has left. Only with the folder's lock: other drafts are in use."""
+    """Delete the drafts of a killed process. Only with the folder's lock: other drafts are in use."""
     for draft in folder.glob(f".*{_DRAFT}"):
         with suppress(OSError):
             draft.unlink()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.engine.budget import Amount, Budget, BudgetReached
+from rejoinder.engine.budget import Budget, BudgetReached
+from rejoinder.model.spending import Amount
 from tests.kit import bounded
 
 

@@ -18,16 +18,30 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from rejoinder.engine.budget import NOTHING, Amount, Ledger
-from rejoinder.engine.options import RunOptions
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Reply, Request, Suite, Target, ToolCall, Usage
-from rejoinder.model.calls import Price
+from rejoinder.model.calls import Cost, Price
+from rejoinder.model.spending import NOTHING, Amount
+from rejoinder.runs.ledger import Ledger
+from rejoinder.runs.options import RunOptions
 from rejoinder.testing import Answer, FakeServer, Fault
 from tests import kit
-from tests.kit import KILLED, Process, Project, Raw, journal_of, refused, run_folders, spec, told_in, wait_until
+from tests.kit import (
+    KILLED,
+    Process,
+    Project,
+    Raw,
+    journal_of,
+    prices_in,
+    refused,
+    run_folders,
+    spec,
+    told_in,
+    wait_until,
+)
 from tests.labs.paid_lab import PRICES, PaidServer, comparable, make_suite, make_targets
 
 SLACK = 1e-12
@@ -172,13 +186,13 @@ def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> N
     [folder] = run_folders(priced.folder)
     assert result.exit_code == 4
     *_, way, last = result.stdout.splitlines()
-    command = way.removeprefix("go on with: ")
+    command = way.removeprefix("next: ")
     more = re.fullmatch(rf"rejoinder resume {folder.name} --budget-usd (0\.\d+) --budget-tokens 900000", command)
     assert more is not None and float(more[1]) > 0.02, way
     assert last.startswith("WARN budget reached: ") and " not finished of 30" in last
     assert re.search(r"\$0\.0[12]\d* of \$0\.0200, [\d,]+ of 900,000 tokens; reached", result.stdout)
     shown = priced.invoke("resume", "last", "--format", "json")
-    assert shown.stderr == f"the budget is reached; go on with: {command}\n"
+    assert shown.stderr == f"the budget is reached; next: {command}\n"
     assert json.loads(shown.stdout)["run"]["status"] == "budget"
     assert priced.invoke(*command.split()[1:]).exit_code in (1, 4), "the command that is shown is one"
 
@@ -264,8 +278,9 @@ def test_calls_in_doubt_count_for_the_most_that_they_can_have_cost(priced: Proje
         given = ("run", "evals.yaml", "--budget-usd", "1", "--budget-tokens", "9000000", "--workers", "6")
         child = Process(priced.folder, *given)
         wait_until(lambda: server.fake.in_flight >= 6 and len(server.keys) >= 16)
-        child.kill()
         [folder] = run_folders(priced.folder)
+        wait_until(lambda: len(prices_in(folder)) == 10, "not all answers were priced")
+        child.kill()
         told = {record["key"]: record for record in journal_of(folder) if record["type"] == "told"}
         doubtful = [
             Amount(*record["most"])
@@ -274,7 +289,9 @@ def test_calls_in_doubt_count_for_the_most_that_they_can_have_cost(priced: Proje
         ]
         assert len(doubtful) >= 6
         paid = [record["reply"] for record in told.values()]
-        spent = sum(reply["cost"] for reply in paid) + sum(one.usd for one in doubtful)
+        prices = prices_in(folder)
+        assert set(prices) == set(told)
+        spent = sum(prices.values()) + sum(one.usd for one in doubtful)
         tokens = sum(reply["usage"]["input_tokens"] + reply["usage"]["output_tokens"] for reply in paid)
         tokens += sum(one.tokens for one in doubtful)
         server.fault = lambda _request, _number: None
@@ -470,8 +487,8 @@ def test_the_command_to_go_on_with_helps(project: Project) -> None:
     project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1, "output": 12.3456789}}})
     result = project.invoke("run", "--budget-tokens", "10", "--budget-usd", "0.000001")
     assert result.exit_code == 4
-    command = next(line for line in result.output.splitlines() if line.startswith("go on with: rejoinder "))
-    assert project.run_json(*command.split()[4:], code=0)["summary"]["passed"] == 1
+    command = next(line for line in result.output.splitlines() if line.startswith("next: rejoinder "))
+    assert project.run_json(*command.split()[2:], code=0)["summary"]["passed"] == 1
 
 
 @pytest.mark.parametrize("cap", [0.02, 0.3])
@@ -738,11 +755,12 @@ def test_the_most_is_never_below_what_any_usage_costs(
 # What a journal says was spent
 
 ATTEMPT = st.sampled_from(["failed", "charged", "lost"])
+ENDS = ["reply", "estimate", "priced later", "never priced", "asked twice", "failure", "open", "cached"]
 
 
 @given(
     calls=st.lists(
-        st.tuples(st.lists(ATTEMPT, max_size=4), st.sampled_from(["reply", "estimate", "failure", "open", "cached"])),
+        st.tuples(st.lists(ATTEMPT, max_size=4), st.sampled_from(ENDS)),
         max_size=6,
     ),
     taken_up=st.booleans(),
@@ -750,7 +768,7 @@ ATTEMPT = st.sampled_from(["failed", "charged", "lost"])
 )
 def test_the_ledger_counts_what_the_run_did(calls: list[tuple[list[str], str]], taken_up: bool, late: bool) -> None:
     """`late`: failures are written down after the next attempt, as may happen."""
-    ledger, spent = Ledger(), NOTHING
+    ledger, spent = Ledger(price=lambda _, reply: structs.replace(reply, cost=0.5)), NOTHING
     most, cost = Amount(1.0, 100), Amount(0.25, 10)
     for number, (attempts, end) in enumerate(calls):
         key, waiting = str(number), 0
@@ -775,6 +793,17 @@ def test_the_ledger_counts_what_the_run_did(calls: list[tuple[list[str], str]], 
         if end in ("reply", "estimate"):
             ledger.told(key, Reply("said", Usage(5, 5, approximate=end == "estimate"), 0.25))
             spent += cost if end == "reply" else most
+        elif end in ("priced later", "never priced", "asked twice"):
+            ledger.told(key, Reply("said", Usage(5, 5)))
+            spent += Amount(0.125 if end == "priced later" else 0.5, 10)
+            if taken_up:
+                ledger.taken_up()
+            if end == "asked twice":  # as an answer that no judge could be read from
+                ledger.asked(key, "it", most)
+                ledger.told(key, Reply("said again", Usage(5, 5)))
+                spent += Amount(0.125, 10)
+            if end != "never priced":
+                ledger.priced(key, Cost(0.1, 0.025))
         elif end == "failure":
             ledger.told(key, None)
         else:
@@ -783,7 +812,7 @@ def test_the_ledger_counts_what_the_run_did(calls: list[tuple[list[str], str]], 
     ledger.told("script", None)
     if taken_up:
         ledger.taken_up()
-    ledger.taken_up()
+    ledger.close()
     assert ledger.spent.tokens == spent.tokens
     assert ledger.spent.usd == pytest.approx(spent.usd)
 

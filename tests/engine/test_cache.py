@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from rejoinder.engine.cache import FILE, Cache
-from rejoinder.engine.secrets import Mask
 from rejoinder.model import Reply
+from rejoinder.runs.secrets import Mask
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging
 from tests.kit import (
     KILLED,
@@ -285,12 +285,12 @@ def test_answers_repeated_within_a_run_are_not_said_to_come_from_earlier_runs(pr
         first = run(project, suite(server, *cases))
         assert (first["run"]["from_cache"]["answers"], first["run"]["from_cache"]["repeated"]) == (3, 3)
         shown = project.run("show", "--verbose")
-        assert "cache     3 answers repeated within this run; 3,300 of the tokens" in shown
+        assert "3 answers repeated within this run; 3,300 of the tokens" in shown
         assert "earlier" not in shown
         more = [{"id": f"more-{number}", "prompt": "Other", "checks": [{"contains": "answer"}]} for number in range(2)]
         second = run(project, suite(server, *cases, *more))
         assert (second["run"]["from_cache"]["answers"], second["run"]["from_cache"]["repeated"]) == (5, 1)
-        assert "cache     4 answers from earlier runs, 1 answer repeated within this run; 5,500" in project.run(
+        assert "4 answers from earlier runs, 1 answer repeated within this run; 5,500" in project.run(
             "show", "--verbose"
         )
 
@@ -617,9 +617,7 @@ def test_what_was_not_paid_again_is_said(project: Project, server: FakeServer) -
     cost = pytest.approx(0.002)
     assert second["run"]["from_cache"] == {"answers": 1, "repeated": 0, "tokens": 1100, "cost": cost}
     text = project.run("show", "--verbose")
-    assert (
-        "  cache     1 answer from earlier runs; 1,100 of the tokens and $0.002000 of the cost belong to them" in text
-    )
+    assert "1 answer from earlier runs; 1,100 of the tokens and $0.002 of the cost belong to them" in text
 
 
 @spec("B11")
@@ -684,7 +682,7 @@ def test_cassettes_and_the_cache_do_not_answer_at_the_same_time(project: Project
     (project.folder / "tapes").mkdir()
     for more in (("--cache",), ("--cache-ttl", "1d")):
         error = refused(project, "run", "evals.yaml", "--replay", "tapes", *more)
-        assert (error.exit_code, "a replay answers from cassettes alone" in error.message) == (2, True)
+        assert (error.exit_code, "a replay answers only from cassettes" in error.message) == (2, True)
 
 
 def test_a_cassette_is_the_same_wherever_the_answers_came_from(project: Project, server: FakeServer) -> None:

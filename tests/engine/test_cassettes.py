@@ -17,8 +17,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rejoinder.cassettes import Cassette, Recording, cassette_name, read_cassette, write_cassette
-from rejoinder.cassettes.file import suite_folder
+from rejoinder.cassettes.file import Cassette, Recording, cassette_name, read_cassette, suite_folder, write_cassette
 from rejoinder.model import ChatMessage, Failure, Reply, ToolCall, Usage
 from rejoinder.providers.local_weights import get_weights
 from rejoinder.suite.yaml import parse_yaml
@@ -544,7 +543,7 @@ def test_stale_recordings_are_named(project: Project) -> None:
         "evals/two.it.trial-2.yaml: no call used it",
     ]
     text = project.run("run", "--verbose", "evals.yaml", "--replay", "cassettes")
-    assert "  stale     evals/one.it.yaml: turn 2 of `it`\n            evals/two.it.yaml: turn 1" in text
+    assert "WARN evals/one.it.yaml: turn 2 of `it`\nWARN evals/two.it.yaml: turn 1" in text
     assert project.run_json("show", again["run"]["id"])["run"]["stale"] == again["run"]["stale"]
     # A run of a part says nothing about the rest.
     for part in (("--case", "two"), ("--limit", "1"), ("--target", "it")):
@@ -696,7 +695,7 @@ def test_options_that_contradict_each_other_are_refused(project: Project) -> Non
     record(project, SIMPLE, code=0)
     for more in (("--cache",), ("--cache-ttl", "1d"), ("--record", "other")):
         error = refused(project, "run", "evals.yaml", "--replay", "cassettes", *more)
-        assert (error.exit_code, "a replay answers from cassettes alone" in error.message) == (2, True)
+        assert (error.exit_code, "a replay answers only from cassettes" in error.message) == (2, True)
     result = project.invoke("run", "evals.yaml", "--replay", "nowhere")
     assert (result.exit_code, "there is no folder nowhere" in result.stderr) == (2, True)
 

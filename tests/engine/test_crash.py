@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rejoinder.engine.crash_points import POINTS
+from rejoinder.runs.crash_points import POINTS
 from tests.kit import KILLED, Ended, comparable, spec
 from tests.labs.crash_lab import (
     CASES,
@@ -50,6 +50,7 @@ LATER_HITS = {
     "batch.torn": (2, 7),
     "batch.written": (2, 7),
     "batch.synced": (2, 7),
+    "told.synced": (2, 60, 190),
     "conversation.finished": (2, 40, CASES * TRIALS),
 }
 """Points that are passed more than once in a run, and later passings to die at."""

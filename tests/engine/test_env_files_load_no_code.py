@@ -8,9 +8,9 @@ import pytest
 
 from tests.kit import Project, Raw, run, scripted
 from tests.labs.agent_lab import agent, suite, turns_of
-from tests.tools.test_rounds import calls
-from tests.tools.test_rounds import suite as suite_with_tools
-from tests.tools.test_tool_secrets import PRINTS
+from tests.tools.listener import PRINTS
+from tests.tools.suites import calls
+from tests.tools.suites import suite as suite_with_tools
 
 LOADING = dict(
     line.split("=", 1)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit import Project, Raw, refusal, run, run_refusal
 from tests.labs.agent_lab import agent, suite, turns_of
-from tests.tools.test_rounds import suite as suite_with_tools
+from tests.tools.suites import suite as suite_with_tools
 
 KEY = "sk-of-the-users-own-environment-4711"
 REFUSED = "and the key does not come from that file"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import Limits, Pace, RunOptions
 from rejoinder.engine.plan import JobFinder, plan, reference_of
 from rejoinder.engine.run import start_run
-from rejoinder.engine.run_report import RunReport
-from rejoinder.review import load_suites
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import Limits, Pace, RunOptions
+from rejoinder.runs.report import RunReport
 from rejoinder.testing import Answer, FakeServer, Fault, Received, is_judging, judge
+from rejoinder.validation.review import load_suites
 from tests.kit import Project, Raw, is_time, journal_of, without
 from tests.labs.process_lab import ProcessExecutor
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from rejoinder.project import is_secret
+from rejoinder.project.environment import is_secret
 from tests.kit import Project, Raw, file_contents, run, scripted
 from tests.labs.agent_lab import agent, suite, turns_of
-from tests.tools.test_rounds import calls
-from tests.tools.test_rounds import suite as suite_with_tools
-from tests.tools.test_tool_secrets import PRINTS
+from tests.tools.listener import PRINTS
+from tests.tools.suites import calls
+from tests.tools.suites import suite as suite_with_tools
 
 VALUE = "walnut.4711/Hazel-98765"
 COMMANDS = (

@@ -6,9 +6,10 @@ import asyncio
 import json
 from pathlib import Path
 
-from rejoinder.engine.journal import AT_ONCE, Asked, Journal, Told
-from rejoinder.engine.secrets import Mask
+from rejoinder.engine.journal_writer import AT_ONCE, Journal
 from rejoinder.model import Failure, Reply
+from rejoinder.runs.journal import Asked, Told
+from rejoinder.runs.secrets import Mask
 
 NO_SECRETS = Mask({})
 

@@ -164,7 +164,7 @@ def test_a_conversation_that_was_killed_in_turn_two_begins_anew(lab: Lab) -> Non
     assert essence(lab.project.run_json("replay", document["run"]["id"]))["results"] == document["results"]
     lab.project.run("verify", document["run"]["id"])
     lab.project.run("grade", document["run"]["id"])
-    words = "began anew after it was cut off in turn 2 and in turn 2"
+    words = "started again after it was cut off in turn 2 and in turn 2"
     assert f"session: {words}" in lab.project.run("show", document["run"]["id"], "--case", "long")
     assert len(lab.bot.turns) == heard
 
@@ -185,7 +185,7 @@ def test_a_conversation_that_failed_after_it_began_anew_says_so(lab: Lab) -> Non
     lab.project.write("evals.yaml", suite.read_text().replace(json.dumps(CASES[1]["turns"]), json.dumps(steps)))
     lab.kill("run", "evals.yaml")
     lab.release()
-    words = "session: began anew after it was cut off in turn 2\n"
+    words = "session: started again after it was cut off in turn 2\n"
     assert words in lab.project.run("resume", "last", code=1)
     run = only_run(lab.folder).name
     for form in ("markdown", "junit", "ctrf"):

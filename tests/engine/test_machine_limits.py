@@ -141,7 +141,7 @@ def test_a_run_without_descriptors_stops_instead_of_paying_on(project: Project, 
 
 WATCHED = """
 import asyncio, runpy, sys
-from rejoinder.engine import journal, live
+from rejoinder.engine import journal_writer, live
 from rejoinder.providers import http_client
 opened, between = [], [False]
 def hook(event, arguments):
@@ -153,11 +153,11 @@ async def send(*arguments, **named):
     answer = await answered(*arguments, **named)
     between[0] = True
     return answer
-told = journal.Journal.told
+told = journal_writer.Journal.told
 async def record(self, one):
     await told(self, one)
     between[0] = False
-http_client.Transport.send, journal.Journal.told = send, record
+http_client.Transport.send, journal_writer.Journal.told = send, record
 try:
     runpy.run_module("rejoinder", run_name="__main__", alter_sys=True)
 finally:

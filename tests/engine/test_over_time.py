@@ -7,7 +7,7 @@ error otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -16,53 +16,11 @@ import pytest
 from rejoinder.engine.over_time import OVER_TIME
 from rejoinder.model import State
 from rejoinder.testing import FakeServer, judge
-from tests.kit import Project, Raw, behind, follow, journal_of, run, scripted
+from tests.engine.readings import meant
+from tests.kit import Project, Raw, behind, follow, journal_of, only_run, prices_in, run, scripted
 
 LONGEST = 4
 STATES: tuple[State, ...] = ("passed", "failed", "error")
-Row = Sequence[bool]
-"""Whether each reply passes a check."""
-
-
-def always(first: Row, _second: Row, _turn: int) -> bool:
-    return all(first)
-
-
-def never(first: Row, _second: Row, _turn: int) -> bool:
-    return not any(first)
-
-
-def by_turn(first: Row, _second: Row, turn: int) -> bool:
-    return any(first[:turn])
-
-
-def after(when: Row, then: Row, _turn: int) -> bool:
-    """`when` never happens, or `then` passes in a later reply."""
-    return True not in when or any(then[when.index(True) + 1 :])
-
-
-def before(first: Row, second: Row, _turn: int) -> bool:
-    """`first` passes in an earlier reply than `second` first does; or `second` never happens."""
-    return True not in second or any(first[: second.index(True)])
-
-
-MEANINGS: dict[str, Callable[[Row, Row, int], bool]] = {
-    "always": always,
-    "never": never,
-    "by_turn": by_turn,
-    "after": after,
-    "before": before,
-}
-
-
-def worlds(states: Sequence[State]) -> list[tuple[bool, ...]]:
-    """Every row that it may be, as checks in error may be either."""
-    return list(product(*((True, False) if state == "error" else (state == "passed",) for state in states)))
-
-
-def meant(rule: str, first: Sequence[State], second: Sequence[State], turn: int) -> State:
-    found = {MEANINGS[rule](one, other, turn) for one in worlds(first) for other in worlds(second)}
-    return "error" if len(found) == 2 else "passed" if True in found else "failed"
 
 
 def carried_out(
@@ -94,7 +52,7 @@ def test_every_row_of_up_to_four_replies(table: list[Any]) -> None:
     for rule, first, second, turn in table:
         state, place, asked = carried_out(rule, first, second, turn)
         assert state == meant(rule, first, second, turn), (rule, first, second, turn)
-        assert len(set(asked)) == len(asked), "nothing is asked twice, as it may cost a call"
+        assert len(set(asked)) == len(asked), "recorded replies are reused, as it may cost a call"
         if state == "error":
             assert place is not None
             assert "error" in [(first, second)[which][at - 1] for at, which in asked if at == place]
@@ -259,7 +217,7 @@ def test_a_judge_is_asked_about_no_more_replies_than_the_rule_needs(project: Pro
     total = sum(one["input_tokens"] + one["output_tokens"] for one in spent)
     assert result["judge_usage"]["total_tokens"] == total > 0
     assert document["summary"]["judge_usage"]["total_tokens"] == total
-    assert result["judge_cost"] == pytest.approx(sum(record["reply"]["cost"] for record in told))
+    assert result["judge_cost"] == pytest.approx(sum(prices_in(only_run(project.folder)).values()))
     assert result["judge_cost"] > 0
 
 

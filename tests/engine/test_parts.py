@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions, Selection
+from rejoinder.engine.estimate import bounds_of, most_of
+from rejoinder.engine.estimate import estimate as count_calls
 from rejoinder.engine.plan import plan
 from rejoinder.report.styled import Form
-from rejoinder.review import load_suites
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import GRADE, RunOptions, Selection
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
+from rejoinder.validation.review import load_suites
 from tests.kit import KILLED, Process, Project, Raw, bounded, refusal, scripted, spec
 from tests.labs.paid_lab import came_to
 
@@ -682,6 +685,27 @@ def test_the_most_of_a_judge_is_known_where_replies_have_a_longest(project: Proj
     assert estimate(project)["judges"]["judge"]["most_usd"] is None
 
 
+def test_programs_get_the_bounds_of_a_whole_run(project: Project, model: Model) -> None:
+    content = suite(model, case("a", JUDGE), case("b", JUDGE))
+    for target in content["targets"]:
+        target["max_tokens"] = 1000
+    project.write("evals.yaml", content)
+    project.write(".rejoinder/config.yaml", {"prices": {"*": {"input": 1, "output": 10}}})
+    options = RunOptions()
+    suites, _ = load_suites([project.folder / "evals.yaml"], load_options(options))
+    bounds = bounds_of(count_calls(suites, options), suites, options)
+    shown = estimate(project)
+    rows = [*shown["targets"].values(), *shown["judges"].values()]
+    assert [(one.name, one.role) for one in bounds.targets] == [("it", "candidate"), ("judge", "judge")]
+    assert bounds.cost == pytest.approx(tuple(sum(row[key] for row in rows) for key in ("least_usd", "most_usd")))
+    received = 1000 * sum(row["most_calls"] for row in rows)
+    dollars, tokens = most_of(suites, options)
+    sent = sum(one.tokens[1] or 0 for one in bounds.targets if one.tokens is not None)
+    assert dollars == bounds.cost[1] and tokens == sent + received
+    judges_only, _ = most_of(suites, structs.replace(options, answers=GRADE))
+    assert judges_only == pytest.approx(shown["judges"]["judge"]["most_usd"])
+
+
 def test_the_same_command_with_a_budget(project: Project, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     content = suite(model, case("a"))
     content["targets"][0]["max_tokens"] = 1000
@@ -689,7 +713,7 @@ def test_the_same_command_with_a_budget(project: Project, model: Model, monkeypa
     project.write(".rejoinder/config.yaml", {"prices": {"it": {"input": 1, "output": 10}}})
     monkeypatch.setattr("rejoinder.cli.estimate.form_for", lambda _: Form(80, symbols=True, commands=True))
     *_, last = project.run("run", "evals.yaml", "--repeat", "3", "--dry-run").splitlines()
-    assert last == "  rejoinder run evals.yaml --repeat 3 --budget-usd 0.031   run, never more"
+    assert last == "  rejoinder run evals.yaml --repeat 3 --budget-usd 0.031   run with this budget"
     del content["targets"][0]["max_tokens"]
     project.write("evals.yaml", content)
     *_, last = project.run("run", "--dry-run").splitlines()

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 
 import rejoinder
 from rejoinder.engine.estimate import Estimate, estimate
-from rejoinder.engine.options import RunOptions
-from tests.engine.test_conversation import listed
-from tests.engine.test_plans import Drawn
-from tests.engine.test_users import DrawnUser
+from rejoinder.runs.options import RunOptions
+from tests.engine.plan_readings import Drawn, DrawnUser
+from tests.engine.readings import listed
 from tests.kit import Project, Raw, bounded, essence, journal_of
 from tests.labs.replay_lab import play
 

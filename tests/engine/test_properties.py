@@ -21,7 +21,8 @@ from toon_format import decode
 
 import rejoinder
 from rejoinder.errors import CODES, RejoinderError
-from rejoinder.formatting import format_case, matches_path
+from rejoinder.formatting.globs import matches_path
+from rejoinder.formatting.prompt import format_case
 from rejoinder.model import (
     ROLES,
     Case,
@@ -39,7 +40,7 @@ from rejoinder.report.problems import write_problem, write_sarif
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.document_paths import read_path, write_path
 from rejoinder.suite.schema import check_names, read_schema
-from rejoinder.validation import validate_file
+from rejoinder.validation.findings import validate_file
 from tests.kit import Project, bounded, scripted, spec
 from tests.labs.fuzz_lab import REGEX_PIECES
 

@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.engine.answers import ForkPrefix
-from rejoinder.engine.effects import Fork
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.recorded import RecordedRun
 from rejoinder.engine.retrace import recorded_conversation
-from rejoinder.review import load_suites
+from rejoinder.model.forks import Fork
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.recorded import RecordedRun
 from rejoinder.testing import Answer, FakeServer, Received, is_judging, judge
+from rejoinder.validation.review import load_suites
 from tests.kit import Project, Raw, bounded, case, refusal, scripted, statuses
 from tests.labs.paid_lab import came_to, comparable
 
@@ -324,9 +324,9 @@ def test_grading_under_a_budget_says_how_to_go_on(project: Project, talker: Talk
     result = project.invoke("grade", "--budget-tokens", "900", "--max-tokens", "100", "--workers", "1")
     assert result.exit_code == 4, result.output
     assert "gone" not in result.output, "what is yet to be graded is not gone"
-    command = next(line for line in result.output.splitlines() if line.startswith("go on with: rejoinder "))
-    assert statuses(project.run_json(*command.split()[4:], code=None))
-    done = project.run_json(*command.split()[4:6], "--budget-tokens", "99999", code=0)
+    command = next(line for line in result.output.splitlines() if line.startswith("next: rejoinder "))
+    assert statuses(project.run_json(*command.split()[2:], code=None))
+    done = project.run_json(*command.split()[2:4], "--budget-tokens", "99999", code=0)
     assert statuses(done) == statuses(first)
 
 
@@ -655,13 +655,13 @@ def test_wrong_forks_are_refused_and_nothing_is_sent(project: Project, talker: T
     assert "Missing option '--case'" in refusal(project, "fork", name, "--turn", "1")
     assert "has no case `nobody`" in refusal(project, "fork", name, "--case", "nobody", "--turn", "1")
     assert "goes 3 turns along" in refusal(project, *whole, "--turn", "4")
-    assert "there is no turn 99" in refusal(project, *whole, "--turn", "99")
+    assert "it has no turn 99 to fork" in refusal(project, *whole, "--turn", "99")
     assert "--turn" in refusal(project, *whole, "--turn", "0")
     assert "no target `nobody`" in refusal(project, *whole, "--turn", "2", "--target", "nobody")
     other = refusal(project, *whole, "--turn", "2", "--of", "other")
     assert f"case `a` in run {name} was not asked of target `other`" in other
     assert "It was asked of: it." in other
-    assert f"case `a` in run {name} has 1 trial; there is no trial 2" in refusal(project, *whole, "--trial", "2")
+    assert f"case `a` in run {name} has 1 trial; it has no trial 2 to fork" in refusal(project, *whole, "--trial", "2")
     (folder_of(recorded) / "journal.jsonl").unlink()
     assert "has no journal" in refusal(project, *whole, "--turn", "1")
     assert talker.asked == []

@@ -132,7 +132,7 @@ def test_a_run_that_is_ended_while_the_loop_is_blocked_says_how_to_go_on(
     process.wait_for((project.folder / "begun").exists, "the function has not begun")
     assert end_by(process, signal.SIGTERM).code == 130
     run = only_run(project.folder)
-    assert f"everything recorded is safe. Go on with: rejoinder resume {run.name}" in process.err.text
+    assert f"everything recorded is safe. To continue: rejoinder resume {run.name}" in process.err.text
     assert "ended by a signal" in (run / "run.log").read_text()
 
 

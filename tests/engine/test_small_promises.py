@@ -8,9 +8,10 @@ from shutil import rmtree
 
 import pytest
 
-from rejoinder.engine.budget import Amount, Budget
+from rejoinder.engine.budget import Budget
 from rejoinder.engine.retries import NO_REFUSALS, Refusals, Retries, Tries, decide_retry
-from rejoinder.providers import ProviderError
+from rejoinder.model.spending import Amount
+from rejoinder.providers.base import ProviderError
 from tests.kit import Project, case, run, run_process, scripted
 
 

@@ -78,6 +78,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk = Desk(tmp_path)
     monkeypatch.chdir(desk.project.folder)
     monkeypatch.setenv("HOME", str(desk.home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(desk.home / ".config"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user-0123456789")
     monkeypatch.setenv("GITHUB_TOKEN", "ghp-of-the-user-0123456789")
     for name in [*os.environ]:

@@ -19,17 +19,18 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import rejoinder
-from rejoinder.checks import Context, grade
+from rejoinder.checks.base import Context
+from rejoinder.checks.registry import grade
 from rejoinder.engine.conversation import converse
 from rejoinder.engine.effects import Ask, Opening, Simulate
 from rejoinder.engine.simulated import ends_with_word
-from rejoinder.formatting import format_case
+from rejoinder.formatting.prompt import format_case
 from rejoinder.model import Failure, Outcome, Reply, Status, judge_case
 from rejoinder.testing import FakeServer, Received, judge
+from tests.engine.plan_readings import DrawnUser, Grades, PlanReading
+from tests.engine.readings import Ended, kind_of, listed, match
 from tests.engine.talks import doubted
-from tests.engine.test_conversation import Ended, Script, Tree, kind_of, listed, match
-from tests.engine.test_plans import Grades, PlanReading
-from tests.kit import Project, Raw, behind, bounded, follow, journal_of, run, scripted, spec
+from tests.kit import Project, Raw, behind, bounded, follow, journal_of, prices_in, run, scripted, spec
 
 # Examples
 
@@ -151,7 +152,8 @@ def test_a_judge_of_the_goal_and_an_audit_are_paid_for(project: Project) -> None
     assert len(spent) == 3
     total = sum(one["usage"]["input_tokens"] + one["usage"]["output_tokens"] for one in spent)
     assert result["judge_usage"]["total_tokens"] == total
-    assert result["judge_cost"] == pytest.approx(sum(one["cost"] for one in spent))
+    prices = prices_in(Path(result["document"]["run"]["folder"]))
+    assert result["judge_cost"] == pytest.approx(sum(cost for key, cost in prices.items() if key.startswith("judge")))
     assert result["document"]["summary"]["judge_usage"]["total_tokens"] == total
 
 
@@ -285,48 +287,6 @@ def test_judges_see_the_words_of_the_user(project: Project) -> None:
 
 
 # A second reading of the rules, and random users
-
-
-class DrawnUser:
-    """A user by chance, and a case that it talks in."""
-
-    def __init__(self, seed: int) -> None:
-        tree = self.tree = Tree(seed, doubts=True)
-        pick = tree.pick
-        tree.room = pick(0, 0, 2, 4)
-        self.values: list[str] = []
-        self.case: Raw = {"checks": tree.checks(0)}
-        self.everywhere = tree.everywhere()
-        told: Raw = {"goal": "g", "target": "guest", "max_turns": pick(1, 2, 3, 4)}
-        if pick(True, True, False):
-            told["opening"] = pick("Q", "Q <k0>", "Q")
-        if pick(True, False):
-            told["knows"] = "".join(f"<{leaf}>" for leaf in tree.leaves if pick(True, False))
-        ends = pick("word", "check", None)
-        if ends:
-            told["stop"] = "DONE" if ends == "word" else tree.leaf()
-        self.case["user"] = told
-        if pick(True, False, False):
-            self.case["max_turns"] = pick(1, 2, 3, 6)
-        if pick(True, False, False):
-            self.case["followups"] = "all"
-        if pick(True, False, False):
-            self.case["threshold"] = pick(0.25, 0.5, 1.0)
-        if pick(True, False, False):
-            self.case["conversation_checks"] = [{"always": tree.leaf()}, {"never": tree.leaf(), "replies": "final"}]
-        errors, down = pick(0, 0, 0, 0.2), pick(*[None] * 6, 1, 2, 3)
-        self.script = Script(seed, pick(0.2, 0.5, 0.8), errors, down)
-        self.suite: Raw = {"checks": self.everywhere} if self.everywhere else {}
-        self.words = [
-            pick(f"w{turn}", f"w{turn}", f"w{turn} <{pick(*tree.leaves)}>", "DONE", " ", None)
-            if pick(1, 0)
-            else f"w{turn}"
-            for turn in range(9)
-        ]
-        """What it would say next after so many turns; None is a failure."""
-
-    def reply(self, turn: int) -> str | None:
-        return self.script.reply(turn, self.tree.leaves)
 
 
 class UserReading(PlanReading):

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import rejoinder
-from rejoinder.engine.options import RunOptions, Selection
 from rejoinder.engine.plan import JobFinder, plan, reference_of
+from rejoinder.runs.options import RunOptions, Selection
 from rejoinder.testing import Answer, FakeServer
+from tests.engine.variants import YES, two
 from tests.kit import (
     Project,
     Raw,
@@ -24,20 +25,6 @@ from tests.kit import (
     run_folders,
     scripted,
 )
-
-YES = {"icontains": "yes"}
-NO = {"name": "terse", "settings": {"replies": ["No.", "No."]}}
-
-
-def two(*cases: Raw, **suite: Any) -> Raw:
-    """A suite with two variants; the reply of `terse` is another one."""
-    return {
-        "targets": [scripted("demo", "Yes indeed", "Yes")],
-        "target": "demo",
-        "variants": [{"name": "plain"}, NO],
-        "evals": list(cases) or [case("a", YES), case("b")],
-        **suite,
-    }
 
 
 def places(document: Raw) -> list[tuple[str, str, str]]:

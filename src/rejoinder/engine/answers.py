@@ -12,13 +12,16 @@ from typing import Protocol
 
 from msgspec import structs
 
-from rejoinder.checks import Post
+from rejoinder.checks.base import Post
 from rejoinder.engine.calls import AnyWork, Call, Source, Tape
-from rejoinder.engine.effects import Fork, Stop
-from rejoinder.engine.journal import Journal, Told
-from rejoinder.engine.plan import Place, place_of
+from rejoinder.engine.effects import Stop
+from rejoinder.engine.journal_writer import Journal
+from rejoinder.engine.plan import place_of
 from rejoinder.errors import RejoinderError
 from rejoinder.model import NO_RECORDING, Failure, Kind, Reply
+from rejoinder.model.forks import Fork
+from rejoinder.model.results import Place
+from rejoinder.runs.journal import Told
 
 
 class OnceSource(Source, Protocol):

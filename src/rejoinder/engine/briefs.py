@@ -7,7 +7,8 @@ from msgspec import structs
 from rejoinder.engine.calls import Call
 from rejoinder.engine.effects import Ask
 from rejoinder.engine.plan import Prepared
-from rejoinder.formatting import attached_files, format_case, guidelines_block
+from rejoinder.formatting.files import attached_files
+from rejoinder.formatting.prompt import format_case, guidelines_block
 from rejoinder.model import Brief, ChatMessage, Message, Role, TextPart
 
 

@@ -9,35 +9,11 @@ cost far less than they could; when nothing is under way any more and it still d
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Collection
-from typing import TypeAlias
+from collections import deque
+from collections.abc import Callable
 
-from msgspec import Struct
-
-from rejoinder.model import Reply
 from rejoinder.model.runs import BudgetUse
-
-
-class Amount(Struct, frozen=True, array_like=True):
-    """Dollars and tokens."""
-
-    usd: float = 0.0
-    tokens: int = 0
-
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.usd + other.usd, self.tokens + other.tokens)
-
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.usd - other.usd, self.tokens - other.tokens)
-
-
-NOTHING = Amount()
-
-
-def amount_of(reply: Reply) -> Amount:
-    """What a reply counts for."""
-    return Amount(reply.cost or 0.0, reply.usage.total_tokens)
+from rejoinder.model.spending import NOTHING, Amount
 
 
 class BudgetReached(Exception):
@@ -147,64 +123,3 @@ class Budget:
         self.cancel_waiters()
         if self._on_reached is not None:
             self._on_reached()
-
-
-Asks: TypeAlias = tuple[str, str]
-"""A target as a journal names it: the suite, where a run has several, and its name."""
-
-
-class Ledger:
-    """What a run has spent before, read from its journal: a run that is taken up again has what is left.
-
-    Older journals may have a retry before the failure that it follows, so of a call's attempts only their number is
-    known for certain, and not which of them failed.
-    """
-
-    def __init__(
-        self, free: Collection[Asks] = (), price: Callable[[Asks, Reply], Reply] | None = None, *, in_usd: bool = False
-    ) -> None:
-        """`free`: targets that are not billed. `price` finds the price of a target's reply that had
-        none when it was recorded. `in_usd`: is there a budget in dollars, which the run may not have had before?"""
-        self.spent = NOTHING
-        self.unknown: Counter[str] = Counter()
-        """The calls, and how many attempts of each, of which it was not written down what they can have cost."""
-        self._free = free
-        self._price = price
-        self._in_usd = in_usd
-        self._open: dict[str, list[tuple[Asks, Amount | None]]] = {}
-        """Of each call the attempts of which nothing is known yet: whose they are, and the most that each can have
-        cost."""
-
-    def asked(self, key: str, target: Asks, most: Amount | None) -> None:
-        if target not in self._free:
-            self._open.setdefault(key, []).append((target, most))
-
-    def failed(self, key: str, *, charged: bool) -> None:
-        attempts = self._open.get(key)
-        if attempts:
-            last = attempts.pop()
-            if charged:
-                self._forfeit(key, last)
-
-    def told(self, key: str, reply: Reply | None) -> None:
-        attempts = self._open.pop(key, [])
-        if attempts and reply is not None:  # without an attempt it was not asked for, but known from elsewhere
-            target, most = attempts.pop()
-            if reply.usage.approximate and most is not None:
-                self._forfeit(key, (target, most))
-            else:
-                self.spent += amount_of(reply if self._price is None else self._price(target, reply))
-        self._forfeit(key, *attempts)
-
-    def taken_up(self) -> None:
-        """The run was resumed: the outcome of calls that are open now stays unknown."""
-        for key, attempts in self._open.items():
-            self._forfeit(key, *attempts)
-        self._open.clear()
-
-    def _forfeit(self, key: str, *attempts: tuple[Asks, Amount | None]) -> None:
-        for _, most in attempts:
-            if most is None or (self._in_usd and not most.usd):
-                self.unknown[key] += 1
-            else:
-                self.spent += most

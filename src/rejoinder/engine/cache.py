@@ -28,14 +28,14 @@ from msgspec import Meta, Struct, structs
 
 from rejoinder.engine.calls import Call, Source
 from rejoinder.engine.effects import Stop
-from rejoinder.engine.journal import History, Told
-from rejoinder.engine.results import add_costs
-from rejoinder.engine.seal import VARIABLE, code_by, usable_key
-from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import UsageError
 from rejoinder.model import Failure, Reply
 from rejoinder.model.runs import CacheUse
+from rejoinder.model.spending import add_costs
+from rejoinder.runs.journal import History, Told
+from rejoinder.runs.seal import VARIABLE, code_by, usable_key
+from rejoinder.runs.secrets import Mask
 
 FILE = ".rejoinder/cache.sqlite"
 _SEALED = b"sealed "

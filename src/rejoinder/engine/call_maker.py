@@ -12,15 +12,15 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from rejoinder.checks import Post, Work
+from rejoinder.checks.base import Post, Work
 from rejoinder.engine.calls import AnyWork, Attempts, Call, Counter
 from rejoinder.engine.effects import Ask
 from rejoinder.engine.plan import Job
-from rejoinder.engine.target_identity import identity_of
 from rejoinder.model import ChatMessage, Kind, Reply, Request, Target
 from rejoinder.model.calls import Key
 from rejoinder.model.tools import Offered
-from rejoinder.tools import Listing, Use
+from rejoinder.runs.target_identity import identity_of
+from rejoinder.tools.base import Listing, Use
 
 
 class _Part(NamedTuple):
@@ -191,7 +191,7 @@ class CallMaker:
         state = blake2b(self._job.prepared.content, digest_size=16)
         state.update(b"%d" % self._job.trial)
         if self._strand:
-            _add(state, f"begun anew {self._strand}")
+            _add(state, f"restarted {self._strand}")
         if self._offered:
             _add(state, msgspec.json.encode(self._offered).decode())
         return state

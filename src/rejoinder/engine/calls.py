@@ -7,13 +7,13 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.checks import Post, Work
+from rejoinder.checks.base import Post, Work
 from rejoinder.engine.effects import Stop
-from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
-from rejoinder.engine.target_identity import asked_model
 from rejoinder.model import Kind, Request, Target
-from rejoinder.tools import Listing, Use
+from rejoinder.runs.journal import Told
+from rejoinder.runs.target_identity import asked_model
+from rejoinder.tools.base import Listing, Use
 
 Counter: TypeAlias = tuple[str, bool]
 """Calls are counted by the name of their target, and judges apart."""

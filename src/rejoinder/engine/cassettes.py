@@ -8,25 +8,18 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from rejoinder.cassettes import (
-    Cassette,
-    Change,
-    Playback,
-    Recording,
-    Shelf,
-    cassette_name,
-    write_cassette,
-)
-from rejoinder.cassettes import Kind as RecordedKind
-from rejoinder.checks import Post, Work
+from rejoinder.cassettes.file import Cassette, Change, Recording, Shelf, cassette_name, write_cassette
+from rejoinder.cassettes.file import Kind as RecordedKind
+from rejoinder.cassettes.match import Playback
+from rejoinder.checks.base import Post, Work
 from rejoinder.engine.calls import AnyWork, Call, ModelOf, Tape, place_in_turn
-from rejoinder.engine.journal import Told
 from rejoinder.engine.plan import Job
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import CassetteError
 from rejoinder.model import Kind, Suite
 from rejoinder.providers.replay import ReplayProvider
-from rejoinder.tools import Use
+from rejoinder.runs.journal import Told
+from rejoinder.tools.base import Use
 
 
 class CassetteSource:
@@ -102,14 +95,16 @@ class ReplayTargets:
     def consume(self, call: Call) -> Told | None:
         if call.target is not None and call.target.provider == "replay":
             provider = self._targets.of(call.request).provider
-            recording = provider.find(call.request) if isinstance(provider, ReplayProvider) else None
+            recording = provider.recordings.find(call.request) if isinstance(provider, ReplayProvider) else None
             return recording and Told(call.key, recording.reply, recording.failure, recording.attempts)
         return None
 
     def stale(self, *, whole: bool) -> list[str]:
         """Recordings that no call used; `whole`: also cassettes that were never opened."""
         providers = [opened.provider for opened in self._targets]
-        return [text for one in providers if isinstance(one, ReplayProvider) for text in one.stale(whole=whole)]
+        return [
+            text for one in providers if isinstance(one, ReplayProvider) for text in one.recordings.stale(whole=whole)
+        ]
 
 
 def cassette_path(shelf: Shelf, job: Job) -> Path:

@@ -15,8 +15,6 @@ the first level whose checks all pass ends its step, unless a follow-up doubts r
 
 from __future__ import annotations
 
-from itertools import zip_longest
-
 from msgspec import structs
 
 from rejoinder.engine.effects import Conversation, Grade, Opening
@@ -26,6 +24,7 @@ from rejoinder.engine.simulated import with_user
 from rejoinder.engine.steps import answer_back, by_plan
 from rejoinder.engine.talk import Cause, Ended, Part, Rest, Stopped, Talk, verdicts_of
 from rejoinder.model import AnyCheck, ConversationCheck, Outcome, Step, ToolCall, Turn, Verdict, weighted_mean
+from rejoinder.model.results import last_of_steps
 
 
 def converse(opening: Opening) -> Conversation:
@@ -76,7 +75,7 @@ def _check_over(talk: Talk, over: ConversationCheck) -> Part[Verdict]:
         again = _grade_again(talk, turns[-1], over.checks, whole=over.over == "transcript")
         [verdict] = verdicts_of((yield again))
         return verdict
-    by_place = dict(enumerate(_last_of_steps(turns) if over.final else turns, 1))
+    by_place = dict(enumerate(last_of_steps(turns) if over.final else turns, 1))
     first, last = over.turns or (1, len(turns))
     rule = OVER_TIME[over.over]([place for place in by_place if first <= place <= last], over.turn)
     said: list[tuple[int, Verdict]] = []
@@ -88,11 +87,6 @@ def _check_over(talk: Talk, over: ConversationCheck) -> Part[Verdict]:
             place, which = rule.send(verdict.state)
     except StopIteration as stop:
         return over_verdict(over, stop.value, said)
-
-
-def _last_of_steps(turns: list[Turn]) -> list[Turn]:
-    """The last turn of each step; each turn of a simulated user is one."""
-    return [turn for turn, after in zip_longest(turns, turns[1:]) if after is None or after.depth == 0]
 
 
 def _grade_again(talk: Talk, turn: Turn, checks: tuple[AnyCheck, ...], *, whole: bool = False) -> Grade:

@@ -26,32 +26,13 @@ from rejoinder.model import (
     User,
     Verdict,
 )
+from rejoinder.model.forks import Fork
 
 
 class Stop(Struct, frozen=True):
     """No answer will come: the conversation ends with the turns that it has."""
 
     reason: str = ""
-
-
-class Fork(Struct, frozen=True, kw_only=True):
-    """From this turn on the conversation differs: another prompt, or other instructions."""
-
-    turn: int = 1
-    prompt: str | None = None
-    system: str | None = None
-    run: str = ""
-    """The run whose conversation is taken up."""
-    suite: str = ""
-    """The suite that has the case, by its name or its file; empty for the first one that has it."""
-    of: str = ""
-    """The target of that run whose conversation is taken up; empty for that of the first one that is asked now."""
-    trial: int = 1
-    """The trial of that run that is taken up."""
-    folder: str = ""
-    """Where that run lies."""
-    said_again: tuple[str, ...] = ()
-    """Targets that keep the conversation themselves: what the user said before the turn is said to them again."""
 
 
 class Opening(Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from rejoinder.engine.calls import Call
 from rejoinder.model import NO_USAGE, Failure, Reply, Usage
 from rejoinder.model.providers import row_of
+from rejoinder.model.spending import EmbeddingCosts
 
 MOST_KEPT = 2000
 """Vectors that are kept in memory, the latest used ones, so that memory does not grow with the run. A text that comes
@@ -28,6 +29,10 @@ class Embeddings:
         self.costs: list[float | None] = []
         self.paid = False
         """True if a billed target may have answered."""
+
+    @property
+    def spent(self) -> EmbeddingCosts:
+        return EmbeddingCosts(self.usage.input_tokens, tuple(self.costs), self.paid)
 
     async def get(self, call: Call, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         self.paid = self.paid or (call.target is not None and not row_of(call.target.provider).local)

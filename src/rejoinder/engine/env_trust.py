@@ -22,16 +22,18 @@ import msgspec
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
 from rejoinder.model.tools import McpTools
-from rejoinder.project import Environment, is_secret, own_environment, user_folder, user_folder_held
-from rejoinder.providers import Provider
-from rejoinder.providers.base import Handed
+from rejoinder.project.dotenv import Environment
+from rejoinder.project.environment import is_secret, own_environment
+from rejoinder.project.folders import user_folder
+from rejoinder.project.user_files import user_folder_held
+from rejoinder.providers.base import Handed, Provider
 from rejoinder.providers.http_api import ApiProvider
 from rejoinder.providers.routes import CERTIFICATE_VARIABLES
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vendors import address_variables
 from rejoinder.run_files import replace_file
-from rejoinder.spelling import list_words
-from rejoinder.suite import environment_names, expand_environment
+from rejoinder.suite.templates import environment_names, expand_environment
+from rejoinder.words.numbers import listed
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")
@@ -98,8 +100,8 @@ def _refuse(what: str, names: Iterable[str], environment: Environment) -> None:
     if own_environment().get(VARIABLE) == "1" or all(is_trusted(file) for file in files):
         return
     raise UsageError(
-        f"{what}: {list_words(sorted(names))} in"
-        f" {list_words(sorted(map(str, files)))} sets where it goes, and the key does not come from that file",
+        f"{what}: {listed(sorted(names))} in"
+        f" {listed(sorted(map(str, files)))} sets where it goes, and the key does not come from that file",
         "If you know the file, allow it with `rejoinder trust`, or once with --trust-env. If you do not, the key would"
         " go to the author of the file.",
     )

@@ -10,10 +10,10 @@ from msgspec import Struct, field, structs
 
 from rejoinder.engine.effects import Opening
 from rejoinder.engine.levels import persistent_items
-from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import Prepared, plan
 from rejoinder.engine.steps import MOST_TURNS_OF_ALL
-from rejoinder.formatting import find_judges, format_judge_prompt, format_user
+from rejoinder.formatting.judge import find_judges, format_judge_prompt
+from rejoinder.formatting.users import format_user
 from rejoinder.model import (
     AnyCheck,
     Attached,
@@ -29,6 +29,8 @@ from rejoinder.model import (
     Rubric,
     Semantic,
     Suite,
+    Target,
+    Usage,
     User,
     UserAudit,
     follow_ups_of,
@@ -36,7 +38,11 @@ from rejoinder.model import (
     walk_case,
     walk_check,
 )
-from rejoinder.roles import find_embedder, judge_for
+from rejoinder.model.estimates import Role, RunBounds, TargetBounds
+from rejoinder.providers.registry import info_of
+from rejoinder.providers.settings import normalize_keys
+from rejoinder.runs.options import RunOptions
+from rejoinder.validation.roles import find_embedder, find_target, judge_for
 
 CHARACTERS_A_TOKEN = 4
 
@@ -131,6 +137,104 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         # Equal texts are embedded once, and a reply may be the expected text, word for word.
         total.embedding_calls = len(expected), total.embedding_calls[1] + trials * most.embeddings
     return total
+
+
+def bounds_of(found: Estimate, suites: list[Suite], options: RunOptions) -> RunBounds:
+    """The calls, tokens and dollars of an estimated run, at least and at most."""
+    bounds = _Bounds(suites, options)
+    return RunBounds(
+        conversations=found.conversations,
+        targets=(
+            *(bounds.of_target(name, one) for name, one in found.targets.items()),
+            *(bounds.of_other(name, one, "user") for name, one in found.users.items()),
+            *(bounds.of_other(name, one, "judge") for name, one in found.judges.items()),
+        ),
+        embedding_calls=found.embedding_calls,
+    )
+
+
+def most_of(suites: list[Suite], options: RunOptions) -> tuple[float | None, int | None]:
+    """The dollars and tokens of a run, at most; None if something is not bounded, or has no known price."""
+    found = bounds_of(estimate(suites, options), suites, options).targets
+    asked = [one for one in found if one.role != "candidate" or options.answers.asks_candidates]
+    costs, tokens = [one.cost[1] for one in asked], [one.most_tokens for one in asked]
+    return (
+        None if None in costs else sum(cost for cost in costs if cost is not None),
+        None if None in tokens else sum(number for number in tokens if number is not None),
+    )
+
+
+class _Bounds:
+    """Bounds of the calls to targets, with the lengths and prices that their settings give."""
+
+    def __init__(self, suites: list[Suite], options: RunOptions) -> None:
+        self._suites = suites
+        self._options = options
+
+    def of_target(self, name: str, one: TargetEstimate) -> TargetBounds:
+        cost, longest = self._priced(name), self._longest(name)
+        sent: int | None = one.most_input_tokens
+        if one.most_replies_sent or one.tools:
+            sent = None if one.tools or longest is None else sent + longest * one.most_replies_sent
+        return TargetBounds(
+            name=name,
+            cases=one.cases,
+            calls=(one.least_calls, one.most_calls),
+            tokens=(one.least_input_tokens, sent),
+            most_tokens=self._with_replies(name, sent, one.most_calls),
+            cost=(cost(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
+            tools=tuple(one.tools),
+        )
+
+    def of_other(self, name: str, one: JudgeEstimate, role: Role) -> TargetBounds:
+        """Bounds of a judge or a simulated user, who is shown the replies of candidates."""
+        shown = {candidate: self._longest(candidate) for candidate in one.replies_shown}
+        sent: int | None = one.most_input_tokens
+        for candidate, longest in shown.items():
+            sent = None if sent is None or longest is None else sent + longest * one.replies_shown[candidate]
+        sent = None if one.compares_targets else sent
+        return TargetBounds(
+            name=name,
+            role=role,
+            calls=(one.least_calls, one.most_calls),
+            tokens=(one.least_input_tokens, sent),
+            most_tokens=self._with_replies(name, sent, one.most_calls),
+            cost=(self._priced(name)(Usage(one.least_input_tokens, 0)), self._most(name, sent, one.most_calls)),
+        )
+
+    def _with_replies(self, name: str, sent: int | None, calls: int) -> int | None:
+        longest = self._longest(name)
+        return None if sent is None or longest is None else sent + longest * calls
+
+    def _most(self, name: str, sent: int | None, calls: int) -> float | None:
+        longest, cost = self._longest(name), self._priced(name)
+        if info_of(self._named(name)[1].provider).local and cost(Usage(1, 1)) == 0:
+            return 0.0
+        return None if sent is None or longest is None else cost(Usage(sent, longest * calls))
+
+    def _longest(self, name: str) -> int | None:
+        """Tokens of a reply, at most; None if that is not set, or is set by the environment."""
+        settings = normalize_keys(self._named(name)[1].settings)
+        longest = settings.get("max_output_tokens", self._options.limits.max_tokens)
+        return longest if isinstance(longest, int) else None
+
+    def _named(self, name: str) -> tuple[Suite, Target]:
+        found = ((suite, find_target(suite, name)) for suite in self._suites)
+        return next((suite, target) for suite, target in found if target is not None)
+
+    def _priced(self, name: str) -> Callable[[Usage], float | None]:
+        """Dollars for tokens of a target; None if no price is known."""
+        from rejoinder.prices.price_list import PriceList
+        from rejoinder.providers.target_prices import foreseen_price
+
+        suite, target = self._named(name)
+        prices = PriceList(suite.prices)
+
+        def cost(usage: Usage) -> float | None:
+            found = foreseen_price(target, usage, prices)
+            return None if found is None else found.total
+
+        return cost
 
 
 def _asked_at(level: Level, asked: Asked) -> Effort:

@@ -11,28 +11,30 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from rejoinder._version import __version__
-from rejoinder.engine.budget import NOTHING, Amount, Budget
+from rejoinder.engine.budget import Budget
 from rejoinder.engine.calls import Tape
-from rejoinder.engine.checksums import write_checksums
-from rejoinder.engine.crash_points import reached
-from rejoinder.engine.earlier import EarlierRuns
-from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.executor import Executor
-from rejoinder.engine.folder import RunFolder, create_grades, create_run, write_lines
-from rejoinder.engine.journal import History
+from rejoinder.engine.make_result import ResultKeeper
+from rejoinder.engine.new_receipt import new_receipt
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.receipt import case_lines, new_receipt, now, store_suites
-from rejoinder.engine.results import ResultWriter
-from rejoinder.engine.run_report import RunReport, count_results
-from rejoinder.engine.seal import write_seal
-from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.worker import Ending, Worker, folder_failure
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Receipt, Suite, Summary
-from rejoinder.model.runs import DisabledTarget
+from rejoinder.model.runs import DisabledTarget, TargetCalls
+from rejoinder.model.spending import NOTHING, Amount, EmbeddingCosts
+from rejoinder.runs.checksums import write_checksums
+from rejoinder.runs.crash_points import reached
+from rejoinder.runs.earlier import EarlierRuns
+from rejoinder.runs.folder import RunFolder, create_grades, create_run, write_lines
+from rejoinder.runs.journal import History
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.receipt import case_lines, now, store_suites
+from rejoinder.runs.report import RunReport, count_results
+from rejoinder.runs.results import ResultWriter
+from rejoinder.runs.seal import write_seal
+from rejoinder.runs.secrets import Mask
 
 Verb: TypeAlias = Literal["run", "replay", "grade", "merge"]
 
@@ -147,7 +149,7 @@ class Execution:
         if run.status != "running" or run.planned != planned:
             folder.write_receipt(structs.replace(run, status="running", planned=planned))
         writer = ResultWriter(folder.path)
-        worker = Worker(setup, folder, writer, observer, self._executor)
+        worker = Worker(setup, folder, ResultKeeper(writer, setup), observer, self._executor)
         budget = self._open_budget(spent)
         try:
             ending = asyncio.run(worker.work(self._sources, history, budget))
@@ -159,7 +161,7 @@ class Execution:
         run = structs.replace(run, duration_s=round(run.duration_s + time.monotonic() - started, 6))
         run = self._closed(run, ending, history, budget)
         try:
-            summary = self._write(run, writer, worker.embeddings)
+            summary = self._write(run, writer, worker.embeddings.spent)
         except OSError as error:
             raise folder_failure(folder, error) from None
         folder.log(f"{ending.status}: {summary.passed} passed, {summary.failed} failed, {summary.errors} errors")
@@ -186,6 +188,7 @@ class Execution:
             # Its own journal holds all answers now that it took from other runs.
             taken_over=run.taken_over or (ending.status == "completed" and _takes_over(run, options)),
             limits=limits or run.limits,
+            calls=_added(run.calls, ending.calls),
             given_up=tuple(
                 DisabledTarget(target.name, hide(why.type), hide(why.message)) for target, why in ending.given_up
             ),
@@ -194,7 +197,7 @@ class Execution:
             budget=run.budget if budget is None else budget.record(),
         )
 
-    def _write(self, run: Receipt, writer: ResultWriter, embeddings: Embeddings) -> Summary:
+    def _write(self, run: Receipt, writer: ResultWriter, embeddings: EmbeddingCosts) -> Summary:
         """Results, summary, checksums and receipt, in this order: a receipt that says `completed` has everything beside
         it."""
         summary = count_results(run, writer.finish(), embeddings, self._root)
@@ -203,6 +206,14 @@ class Execution:
         self._folder.close(run)
         reached("run.closed")
         return summary
+
+
+def _added(before: tuple[TargetCalls, ...], now: tuple[TargetCalls, ...]) -> tuple[TargetCalls, ...]:
+    """The calls of a resumed run, before and after it was resumed."""
+    found = {one.target: one for one in before}
+    for one in now:
+        found[one.target] = found[one.target] + one if one.target in found else one
+    return tuple(found.values())
 
 
 def _takes_over(run: Receipt, options: RunOptions) -> bool:

@@ -14,12 +14,14 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.engine.calls import Call
-from rejoinder.engine.effects import Fork
-from rejoinder.engine.plan import Job, file_of, place_of
+from rejoinder.engine.plan import Job, place_of
 from rejoinder.engine.targets import OpenTarget
 from rejoinder.errors import RejoinderError
 from rejoinder.model import CUT_OFF, Failure, Reply, Request, Workspace
+from rejoinder.model.forks import Fork
 from rejoinder.providers.base import HasWorkspaces, KeepsHistory
+from rejoinder.runs.names import file_of
+from rejoinder.words.numbers import in_seconds
 
 ENDING_S = 30.0
 """How long targets may take to end a conversation."""
@@ -137,7 +139,7 @@ async def end_conversation(keeper: KeepsHistory, request: Request, *, failed: bo
         async with asyncio.timeout(ENDING_S):
             await keeper.end(request, failed=failed)
     except TimeoutError:
-        return f"not ended within {ENDING_S:g} s"
+        return f"not ended within {in_seconds(ENDING_S)}"
     except (RejoinderError, OSError) as error:
         return str(error)
     return None

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from rejoinder.engine.open_tools import open_tools
-from rejoinder.engine.options import RunOptions, Trust
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Suite, Target
 from rejoinder.model.providers import row_of
 from rejoinder.model.tools import Tool
+from rejoinder.runs.options import RunOptions, Trust
 
 
 def known_secrets(

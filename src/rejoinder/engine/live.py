@@ -16,22 +16,25 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rejoinder.checks import CheckFault, Post, Work
-from rejoinder.engine.budget import NOTHING, Amount, Budget, BudgetReached, amount_of
+from rejoinder.checks.base import CheckFault, Post, Work
+from rejoinder.engine.budget import Budget, BudgetReached
 from rejoinder.engine.calls import Call, NoAnswer
-from rejoinder.engine.journal import Asked, Journal, Told
+from rejoinder.engine.journal_writer import Journal
 from rejoinder.engine.kept import Kept
-from rejoinder.engine.plan import file_of
 from rejoinder.engine.retries import Decision, Refusals, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
 from rejoinder.errors import RejoinderError, ShutDown
 from rejoinder.model import CUT_OFF, Failure, Reply, Request
 from rejoinder.model.calls import was_turned_away
+from rejoinder.model.spending import NOTHING, Amount, amount_of
 from rejoinder.open_files import programs_at_once
-from rejoinder.providers import Provider, ProviderError
-from rejoinder.providers.base import ReplyWithin
-from rejoinder.tools import Listing, OpenTools, ToolFault, Use
+from rejoinder.providers.base import Provider, ProviderError, ReplyWithin
+from rejoinder.runs.journal import Asked, Told
+from rejoinder.runs.names import file_of
+from rejoinder.tools.base import Listing, ToolFault, Use
+from rejoinder.tools.opened import OpenTools
+from rejoinder.words.numbers import in_seconds, seconds
 
 if TYPE_CHECKING:
     from rejoinder.providers.limits import Limiter
@@ -131,6 +134,7 @@ class Live:
                 if decision.retry_in_s is None:
                     return await self._told(self._final(error, decision, opened, call.key, tries))
                 tries.count(error)
+                opened.state.is_repeated(error)
                 request = structs.replace(request, call=call.attempts.next())
                 self._on_retry()
                 if decision.retry_in_s:
@@ -142,13 +146,28 @@ class Live:
                 if limiter is not None:
                     limiter.leave()
                 raise
-            seconds = tries.end(started)  # before anything else: the first price takes time to find
+            seconds = tries.end(started)
             if limiter is not None:
                 limiter.leave(tokens=reply.usage.total_tokens)
             opened.state.has_answered(reply)
-            reply = tries.noted(opened.priced(_with_possible_usage(reply)), seconds)
-            self._settle(paid, None if reply.usage.approximate else amount_of(reply))
-            return await self._told(Told(call.key, reply, attempts=tries.made))
+            opened.state.is_over(tries)
+            reply = tries.noted(_with_possible_usage(reply), seconds)
+            return await self._answered(call.key, reply, opened, paid, tries)
+
+    async def _answered(self, key: str, reply: Reply, opened: OpenTarget, paid: int, tries: Tries) -> Told:
+        """Record an answer, then look up its price: even if that fails, the answer is on the disk."""
+        cost: Amount | None = None
+        try:
+            told = await self._told(Told(key, reply, attempts=tries.made))
+            price = opened.price_of(reply)
+            if price is not None:
+                self._journal.priced(key, price)
+                told, reply = told.at(price), reply.at(price)
+            if not reply.usage.approximate:
+                cost = amount_of(reply)
+        finally:
+            self._settle(paid, cost)
+        return told
 
     def _tell_of_refusals(
         self, opened: OpenTarget, error: ProviderError, decision: Decision, refusals: Refusals
@@ -159,7 +178,7 @@ class Live:
         limiter = opened.provider.limiter
         next_in_s = 0.0 if limiter is None else limiter.next_in_s
         self._targets.exchange.tell(
-            f"{opened.target.name} answers {error.status or 429} (too many requests); next try in {next_in_s:.0f} s,"
+            f"{opened.target.name} answers {error.status or 429} (too many requests); next try in {seconds(next_in_s)},"
             f" {refusals.giving_up(opened.retries)}"
         )
 
@@ -179,6 +198,7 @@ class Live:
     def _final(self, error: ProviderError, decision: Decision, opened: OpenTarget, key: str, tries: Tries) -> Told:
         """A failure that is not retried. Where every other call would share it, it ends the target."""
         state, unreached = opened.state, error.type in _NOT_REACHED and not opened.info.runs_code
+        state.is_over(tries)
         error.message += decision.because
         if state.ended is None and (decision.ends_target or (unreached and not state.answered)):
             error.message += opened.advice(error)
@@ -324,5 +344,5 @@ async def ask_within(timeout_s: float | None, provider: Provider, request: Reque
         async with asyncio.timeout(timeout_s):
             return await provider.reply(request)
     except TimeoutError:
-        message = f"no answer within {timeout_s:g} s"
+        message = f"no answer within {in_seconds(timeout_s)}"
         raise ProviderError(message, type="timeout", retryable=True) from None

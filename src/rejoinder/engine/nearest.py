@@ -10,18 +10,21 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from rejoinder.cassettes import Recording, explain_miss, likeness
+from rejoinder.cassettes.file import Recording
+from rejoinder.cassettes.match import explain_miss, likeness
 from rejoinder.engine.calls import Call, ModelOf
 from rejoinder.engine.cassettes import recording_of, recordings_of
-from rejoinder.engine.earlier import EarlierRuns
-from rejoinder.engine.journal import Told
-from rejoinder.engine.plan import Job, Place, file_of, place_of, plan
-from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.plan import Job, place_of, plan
 from rejoinder.engine.retrace import retrace
-from rejoinder.engine.target_identity import identity_settings
 from rejoinder.errors import RejoinderError
 from rejoinder.model import ChatMessage, Target
+from rejoinder.model.results import Place
 from rejoinder.providers.settings import model_of
+from rejoinder.runs.earlier import EarlierRuns
+from rejoinder.runs.journal import Told
+from rejoinder.runs.names import file_of
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.target_identity import identity_settings
 
 MOST_OTHERS = 100
 """Conversations that are searched for a similar call, where neither case nor content points to one."""

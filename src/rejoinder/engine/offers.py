@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from rejoinder.engine.open_tools import open_tools
-from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan
-from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.engine.toolbox import spoils_nothing
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Suite
 from rejoinder.model.tools import Listed, McpTools, Offered, Tool, offered_name
-from rejoinder.tools import Listing, OpenTools, ToolFault, read_listed
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.secrets import Mask
+from rejoinder.tools.base import Listing, ToolFault, read_listed
+from rejoinder.tools.opened import OpenTools
 
 
 class Offer(Struct, frozen=True):

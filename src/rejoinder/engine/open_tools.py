@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rejoinder.engine.options import Trust
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.model import Suite
 from rejoinder.model.tools import McpTools, Tool
 from rejoinder.providers.base import Handed
-from rejoinder.tools import OpenTools
+from rejoinder.runs.options import Trust
+from rejoinder.tools.opened import OpenTools
 
 
 def open_tools(declared: Iterable[tuple[Suite, Tool]], targets: OpenTargets, trust: Trust) -> OpenTools:

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks import is_plain
-from rejoinder.engine.effects import Fork, Opening
-from rejoinder.engine.options import RunOptions, Selection
-from rejoinder.engine.target_identity import identity_of
+from rejoinder.checks.registry import is_plain
+from rejoinder.engine.effects import Opening
 from rejoinder.errors import UsageError
-from rejoinder.formatting import format_case, format_plan
+from rejoinder.formatting.prompt import format_case
+from rejoinder.formatting.steps import format_plan
 from rejoinder.model import (
     Case,
     Custom,
@@ -35,12 +34,17 @@ from rejoinder.model import (
     walk_case,
 )
 from rejoinder.model.chosen_names import ChosenNames, chosen_names
+from rejoinder.model.forks import Fork
 from rejoinder.model.providers import row_of
-from rejoinder.model.results import CaseName, case_file
+from rejoinder.model.results import Place
 from rejoinder.model.runs import ChosenCases
 from rejoinder.model.tools import PythonTool, Tool, runs_code
-from rejoinder.providers import is_plugin
-from rejoinder.roles import (
+from rejoinder.providers.registry import is_plugin
+from rejoinder.runs.names import case_name_of, name_of
+from rejoinder.runs.options import RunOptions, Selection
+from rejoinder.runs.target_identity import identity_of
+from rejoinder.spelling import did_you_mean
+from rejoinder.validation.roles import (
     Pair,
     find_embedding_fault,
     find_provider_fault,
@@ -51,7 +55,6 @@ from rejoinder.roles import (
     pair_of,
     tools_of,
 )
-from rejoinder.spelling import did_you_mean
 
 DEFAULT_WORKERS = 10
 WORKERS_FOR_SCRIPTS = 200
@@ -134,16 +137,6 @@ class JobFinder:
         if reference_of(job) != reference:
             raise UsageError(f"the suite {reference.suite} is not the same here: case `{reference.case}` is missing")
         return job
-
-
-class Place(NamedTuple):
-    """Which conversation of a run it is."""
-
-    suite: str
-    case: str
-    target: str
-    variant: str
-    trial: int
 
 
 def place_of(job: Job) -> Place:
@@ -370,36 +363,6 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
     digest = _digest(case, target_identity, prompt, target.mode)
     title = title_of(case)
     return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title, tools_of(pair))
-
-
-def case_name_of(pair: Pair) -> CaseName:
-    """What the results of a pair call its case."""
-    case = pair.case
-    return CaseName(case_file(file_of(pair.suite), case.file), case.id, pair.target.name, case.variant)
-
-
-def name_of(suite: Suite) -> str:
-    """What results call a suite."""
-    return suite.name or file_of(suite)
-
-
-def file_of(suite: Suite) -> str:
-    """The suite's file as seen from its project."""
-    return file_in_project(suite.path, suite.root)
-
-
-def suites_called(suites: list[Suite], word: str) -> list[Suite]:
-    """The one suite of a run that has this name or file; all of them for no word. Raises UsageError if none has it,
-    or several have."""
-    if not word:
-        return suites
-    found = [suite for suite in suites if word in (suite.name, file_of(suite))]
-    files = ", ".join(map(file_of, found or suites))
-    if not found:
-        raise UsageError(f"the run has no suite `{word}`", f"It has {files}.")
-    if len(found) > 1:
-        raise UsageError(f"the run has several suites `{word}`", f"Name one by its file: {files}.")
-    return found
 
 
 def _forked(pair: Pair, fork: Fork) -> Pair:

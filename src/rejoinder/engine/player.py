@@ -6,23 +6,25 @@ is computed each time; only calls are recorded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.checks import Context, Post, Work, grade, grade_plain
+from rejoinder.checks.base import Context, Post, Work
+from rejoinder.checks.registry import grade, grade_plain
 from rejoinder.engine.briefs import message_of, with_brief
 from rejoinder.engine.call_maker import CallMaker
 from rejoinder.engine.calls import Call, NoAnswer, Source, Tape, place_in_turn
 from rejoinder.engine.conversation import converse
 from rejoinder.engine.effects import Ask, Effect, Grade, Simulate, Stop
 from rejoinder.engine.embeddings import Embeddings
-from rejoinder.engine.journal import JournalError, Told
 from rejoinder.engine.plan import Job, Prepared
 from rejoinder.engine.tool_rounds import ToolRounds
-from rejoinder.formatting import format_case, format_user, gather_evidence
+from rejoinder.formatting.judge import gather_evidence
+from rejoinder.formatting.prompt import format_case
+from rejoinder.formatting.users import format_user
 from rejoinder.model import (
     CUT_OFF,
     NO_RECORDING,
@@ -38,7 +40,8 @@ from rejoinder.model import (
     Trouble,
     Verdict,
 )
-from rejoinder.roles import find_embedder, find_target, judge_for
+from rejoinder.runs.journal import JournalError, Told
+from rejoinder.validation.roles import find_embedder, find_target, judge_for
 
 
 class PlayError(Exception):
@@ -53,18 +56,6 @@ class _BeginAnew(Exception):
     """The target, or a tool, keeps what happened in the conversation itself and has lost it."""
 
 
-class _Heard:
-    """The answers of one attempt, but for embeddings and tools."""
-
-    def __init__(self) -> None:
-        self.replies: list[Reply] = []
-        """The candidate's."""
-        self.others: list[Reply] = []
-
-    def of(self, call: Call) -> list[Reply]:
-        return self.replies if call.kind == "candidate" else self.others
-
-
 class Player:
     """Plays one conversation with the answers of its sources."""
 
@@ -77,7 +68,10 @@ class Player:
         self.calls = CallMaker(job)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
-        self._heard = _Heard()
+        self._replies: list[Reply] = []
+        """The candidate's replies of this attempt."""
+        self._others: list[Reply] = []
+        """All other replies of this attempt, except those of embeddings and tools."""
         self._cut_off: list[CutOff] = []
         self._tools = self._new_tools()
 
@@ -106,10 +100,11 @@ class Player:
         return ToolRounds(self.job, self.calls, self._answer, self._shared) if self.job.prepared.tools else None
 
     def _begin_anew(self) -> None:
-        self._cut_off.append(CutOff(self.turn, tuple(self._heard.replies), tuple(self._heard.others)))
+        self._cut_off.append(CutOff(self.turn, tuple(self._replies), tuple(self._others)))
         self.turn = 1
         self.calls = CallMaker(self.job, len(self._cut_off))
-        self._missing, self._heard, self._tools = [], _Heard(), self._new_tools()
+        self._missing, self._replies, self._others = [], [], []
+        self._tools = self._new_tools()
         if self._tape is not None:
             self._tape.calls.clear()
 
@@ -156,12 +151,12 @@ class Player:
         reply = effect.reply
         if effect.whole:
             reply = structs.replace(reply, text=transcript_of(self.job.prepared, effect))
-        context = Context(self.job.prepared.case, reply, effect.turn, _Port(self, effect))
+        port = _Port(self.job, self.calls, self._answer_check, effect)
+        context = Context(self.job.prepared.case, reply, effect.turn, port)
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
-    def answer(self, call: Call) -> Awaitable[Reply | Failure]:
-        """The answer to a call of a check."""
+    def _answer_check(self, call: Call) -> Awaitable[Reply | Failure]:
         return self._embedded(call) if call.kind == "embedding" else self._reply(call)
 
     async def _embedded(self, call: Call) -> Reply | Failure:
@@ -200,7 +195,7 @@ class Player:
                     self._tape.end(place, told)
                 if told.reply is not None:
                     if call.kind not in ("embedding", "tool"):  # whose cost is the run's, or which have none
-                        self._heard.of(call).append(told.reply)
+                        (self._replies if call.kind == "candidate" else self._others).append(told.reply)
                     return told.reply
                 failure = told.failure or Failure("unknown", "no answer")
                 if _is_missing(failure):
@@ -210,35 +205,36 @@ class Player:
 
 
 class _Port:
-    """What the checks of one turn can reach through the player."""
-
-    __slots__ = ("_effect", "_numbers", "_player", "calls")
+    """What the checks of one turn can reach: the conversation so far, and calls that `answer` answers."""
 
     def __init__(
-        self, player: Player, effect: Grade, numbers: Iterable[int] = (), calls: list[str] | None = None
+        self, job: Job, maker: CallMaker, answer: Callable[[Call], Awaitable[Reply | Failure]], effect: Grade
     ) -> None:
-        self.calls = [] if calls is None else calls
-        self._player = player
+        self.calls: list[str] = []
+        self._job = job
+        self._maker = maker
+        self._ask = answer
         self._effect = effect
-        self._numbers = iter(numbers)
+        self._numbers: Iterator[int] = iter(())
+        """Numbers for the next calls of a judge, if some are reserved."""
 
     def for_check(self) -> _Port:
-        return _Port(self._player, self._effect)
+        return _Port(self._job, self._maker, self._ask, self._effect)
 
     def _answer(self, call: Call) -> Awaitable[Reply | Failure]:
         self.calls.append(call.key)
-        return self._player.answer(call)
+        return self._ask(call)
 
     @property
     def folders(self) -> tuple[str, ...]:
-        suite = self._player.job.prepared.suite
+        suite = self._job.prepared.suite
         return str(Path(suite.path).parent), suite.root
 
     def question(self) -> Prompt:
-        return question_at(self._player.job.prepared, self._effect)
+        return question_at(self._job.prepared, self._effect)
 
     def evidence(self) -> Evidence:
-        job, effect = self._player.job, self._effect
+        job, effect = self._job, self._effect
         prepared = job.prepared
         asked = (effect.opened or prepared.opening.question, *effect.prompts)
         said = tuple(Said(turn, *pair) for turn, pair in enumerate(zip(asked, effect.replies, strict=True), 1))
@@ -246,39 +242,40 @@ class _Port:
         return gather_evidence(*facts, target=prepared.target.name, trial=job.trial)
 
     def judge_name(self, target: str | None) -> str:
-        judge = judge_for(self._player.job.prepared, target)
+        judge = judge_for(self._job.prepared, target)
         return judge.name if judge is not None else str(target)
 
     def ask_judge(self, messages: tuple[ChatMessage, ...], target: str | None) -> Awaitable[Reply | Failure]:
-        judge = judge_for(self._player.job.prepared, target)
+        judge = judge_for(self._job.prepared, target)
         if judge is None:
             return _no_target(target)
         number = next(self._numbers, None)
-        return self._answer(self._player.calls.of_target("judge", judge, self._effect.turn, messages, number))
+        return self._answer(self._maker.of_target("judge", judge, self._effect.turn, messages, number))
 
     def reserve(self, target: str | None, count: int) -> _Port:
-        judge = judge_for(self._player.job.prepared, target)
-        numbers = self._player.calls.reserve(judge, count) if judge is not None else ()
-        return _Port(self._player, self._effect, numbers, self.calls)
+        port, judge = self.for_check(), judge_for(self._job.prepared, target)
+        port.calls = self.calls
+        port._numbers = iter(() if judge is None else self._maker.reserve(judge, count))
+        return port
 
     def ask_other(self, target: str) -> Awaitable[Reply | Failure]:
-        other = find_target(self._player.job.prepared.suite, target)
+        other = find_target(self._job.prepared.suite, target)
         if other is None:
             return _no_target(target)
         effect = self._effect
-        return self._answer(self._player.calls.of_target("rival", other, effect.turn, effect.messages))
+        return self._answer(self._maker.of_target("rival", other, effect.turn, effect.messages))
 
     def embed(self, text: str, target: str | None) -> Awaitable[Reply | Failure]:
-        embedder = find_embedder(self._player.job.prepared.suite, target)
+        embedder = find_embedder(self._job.prepared.suite, target)
         if embedder is None:
             return _no_target(target)
-        return self._answer(self._player.calls.to_embed(embedder, self._effect.turn, text))
+        return self._answer(self._maker.to_embed(embedder, self._effect.turn, text))
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
-        return self._answer(self._player.calls.to_work(self._effect.turn, work))
+        return self._answer(self._maker.to_work(self._effect.turn, work))
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
-        return self._answer(self._player.calls.to_work(self._effect.turn, post))
+        return self._answer(self._maker.to_work(self._effect.turn, post))
 
 
 def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:

@@ -11,17 +11,17 @@ from msgspec import Struct, structs
 
 from rejoinder.engine.kept import end_conversation
 from rejoinder.engine.live import ask_within
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTargets
 from rejoinder.errors import MissingKey, RejoinderError, UsageError
 from rejoinder.model import ChatMessage, Reply, Request, Semantic, Suite, Target, walk_case
 from rejoinder.model.providers import row_of
-from rejoinder.project import read_environment
-from rejoinder.project.dotenv import env_files
-from rejoinder.providers import ProviderError
-from rejoinder.suite import is_known_provider, left_out_settings
-from rejoinder.user_code import FunctionFault, find_function
+from rejoinder.project.dotenv import env_files, read_environment
+from rejoinder.providers.base import ProviderError
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.secrets import Mask
+from rejoinder.suite.targets import is_known_provider, left_out_settings
+from rejoinder.user_code.functions import FunctionFault
+from rejoinder.user_code.lookup import find_function
 
 QUESTION = "Reply with the single word OK."
 
@@ -174,6 +174,6 @@ def _within_script(settings: dict[str, Any], *, embeds: bool) -> dict[str, Any]:
 
 
 def _is_embedding_model(model: str | None) -> bool:
-    from rejoinder.providers.model_list import is_embedding_model
+    from rejoinder.prices.model_list import is_embedding_model
 
     return model is not None and is_embedding_model(model)

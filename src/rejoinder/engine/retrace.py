@@ -8,17 +8,19 @@ from collections.abc import Iterable, Mapping
 
 from rejoinder.engine.answers import EndIfMissing, JournalSource
 from rejoinder.engine.calls import Call, Source, Tape
-from rejoinder.engine.effects import Fork
 from rejoinder.engine.embeddings import Embeddings
-from rejoinder.engine.journal import Told, read_journal
 from rejoinder.engine.known_secrets import known_secrets
-from rejoinder.engine.options import Selection
-from rejoinder.engine.plan import Job, plan, suites_called, survey_plan
+from rejoinder.engine.plan import Job, plan, survey_plan
 from rejoinder.engine.player import Player
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError
 from rejoinder.model import NO_RECORDING, Outcome, Suite
+from rejoinder.model.forks import Fork
+from rejoinder.runs.journal import Told, read_journal
+from rejoinder.runs.names import suites_called
+from rejoinder.runs.options import Selection
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.secrets import Mask
+from rejoinder.words.numbers import count
 
 
 async def retrace(job: Job, told: Mapping[str, Told], *further: Source) -> tuple[Tape, Outcome | None]:
@@ -60,7 +62,7 @@ def recorded_conversation(
     files = {one.path for one in suites_called(suites, fork.suite)}
     folder, options = recorded.folder, recorded.options()
     if not folder.journal.is_file():
-        raise UsageError(f"{folder.path} has no journal, and so no conversation to take up")
+        raise UsageError(f"{folder.path} has no journal, and so no conversation to fork")
     survey = survey_plan(suites, options)
     secrets = known_secrets(suites, survey.targets, survey.tools)
     told = read_journal(folder.journal, recorded.mask_for(Mask(secrets))).told
@@ -73,7 +75,7 @@ def recorded_conversation(
     variants = list(dict.fromkeys(job.prepared.variant for job in jobs))
     if len(variants) > 1:
         raise UsageError(
-            f"run {folder.id} has several variants of case `{case}`; a fork takes up one conversation",
+            f"run {folder.id} has several variants of case `{case}`; a fork continues one conversation",
             f"Name one with --variant: {', '.join(variants)}.",
         )
     wanted = [job for name in asked.targets for job in jobs if job.prepared.target.name == name]
@@ -81,10 +83,10 @@ def recorded_conversation(
     turn = fork.turn
     had = sum(call.kind == "candidate" and answer is not None for call, answer in tape.calls)
     if turn > had + 1 or (turn > 1 and turn > had):
-        words = f"{had} turn" + ("" if had == 1 else "s")
+        words = count(had, "turn")
         raise UsageError(
             f"case `{case}` as it is now goes {words} along the conversation of run {folder.id};"
-            f" there is no turn {turn} to take up",
+            f" it has no turn {turn} to fork",
             "Turns whose prompt or checks were changed since then are asked again, not taken over.",
         )
     return tape
@@ -99,6 +101,5 @@ def _narrowed(jobs: list[Job], fork: Fork, where: str) -> list[Job]:
     trials = max(job.trial for job in jobs)
     jobs = [job for job in jobs if job.trial == fork.trial]
     if not jobs:
-        counted = "1 trial" if trials == 1 else f"{trials} trials"
-        raise UsageError(f"{where} has {counted}; there is no trial {fork.trial} to take up")
+        raise UsageError(f"{where} has {count(trials, 'trial')}; it has no trial {fork.trial} to fork")
     return jobs

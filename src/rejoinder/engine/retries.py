@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from rejoinder.model import Reply
-from rejoinder.providers import ProviderError
+from rejoinder.providers.base import ProviderError
+from rejoinder.words.numbers import seconds
 
 LONGEST_WAIT_S = 600.0
 """A provider that asks for a longer wait has no room today; waiting is then for the user to decide."""
@@ -130,11 +131,10 @@ def decide_retry(error: ProviderError, retries: Retries, tries: Tries, refusals:
     """`refusals`: what the target has answered lately."""
     refused = error.pressure is not None
     if error.retryable and error.retry_after_s is not None and error.retry_after_s > LONGEST_WAIT_S:
-        minutes = f"{error.retry_after_s / 60:.0f}"
-        because = f"; the provider asks for a wait of {minutes} minutes, longer than rejoinder waits"
+        because = f"; the provider asks for a wait of {seconds(error.retry_after_s)}, longer than rejoinder waits"
         return Decision(ends_target=True, because=because, slows_down=False)
     if refused and refusals.seconds > LONGEST_WAIT_S:
-        because = f"; no request was accepted for {LONGEST_WAIT_S / 60:.0f} minutes"
+        because = f"; no request was accepted for {seconds(LONGEST_WAIT_S)}"
         return Decision(ends_target=True, because=because, slows_down=False)
     if refused and refusals.rounds > max(retries.most, USUAL.most) and not refusals.has_answered:
         return Decision(ends_target=True, because="; it has refused every request of this run", slows_down=False)

@@ -14,25 +14,29 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from rejoinder.engine.budget import NOTHING
 from rejoinder.engine.calls import Tape
-from rejoinder.engine.earlier import EarlierRuns, find_earlier
-from rejoinder.engine.effects import Fork
+from rejoinder.engine.derive import derive_run
 from rejoinder.engine.execution import Execution, Origin, start
 from rejoinder.engine.executor import Executor
-from rejoinder.engine.folder import RunBusy, runs_folder
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import GRADE, MERGE, REPLAY, RunOptions, grown_options, refuse_contradictions, settled
-from rejoinder.engine.parts import refuse_other_run
-from rejoinder.engine.plan import case_name_of, plan, suites_called
-from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.plan import plan
 from rejoinder.engine.retrace import recorded_conversation
-from rejoinder.engine.run_report import RunReport, derive_run, read_run
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.spent import read_spent
 from rejoinder.errors import UsageError
 from rejoinder.model import CaseName, Receipt, Status, Suite, judge_case
+from rejoinder.model.forks import Fork
+from rejoinder.model.spending import NOTHING
+from rejoinder.runs.earlier import EarlierRuns, find_earlier
+from rejoinder.runs.folder import RunBusy, runs_folder
+from rejoinder.runs.names import case_name_of, suites_called
+from rejoinder.runs.options import GRADE, MERGE, REPLAY, RunOptions, grown_options, refuse_contradictions, settled
+from rejoinder.runs.parts import refuse_other_run
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.report import RunReport, read_run
+from rejoinder.runs.state import state_of
+from rejoinder.runs.verify import refuse_damaged
 
 
 def start_run(
@@ -50,7 +54,7 @@ def replay_run(recorded: RecordedRun, options: RunOptions, observer: Observer | 
     folder = recorded.folder
     if not folder.journal.is_file():
         raise UsageError(f"{folder.path} has no journal to play from")
-    if folder.is_busy:
+    if state_of(folder).status == "running":
         raise RunBusy(f"run {folder.id} is open in another process", "Replay it when it has ended.")
     free = options.changed(budget_usd=None, budget_tokens=None, fail_fast=False)
     answers = structs.replace(REPLAY, runs=(str(folder.path),), fork=options.answers.fork)
@@ -105,7 +109,8 @@ def fork_run(
     refuse_contradictions(options)
     if options.selection.system_prompt is not None:
         raise UsageError(
-            "a fork has the system prompt of its run", "Give another one, from the turn on, with --system."
+            "a fork has the system prompt of its run",
+            "Give another one, for the turns that are asked, with --system.",
         )
     selection, folder, suites = options.selection, recorded.folder, recorded.suites()
     before = recorded.options()
@@ -114,7 +119,7 @@ def fork_run(
     asked = before.selection.targets or next(of_case, ())
     if not fork.of and not selection.targets and len(asked) > 1:
         raise UsageError(
-            f"run {folder.id} asked several targets; a fork takes up one conversation",
+            f"run {folder.id} asked several targets; a fork continues one conversation",
             f"Name its target with --of: {', '.join(asked)}.",
         )
     earlier = before.answers.fork
@@ -219,6 +224,12 @@ def not_passed(recorded: RecordedRun) -> NotPassed:
 def show_run(recorded: RecordedRun) -> RunReport:
     """What a run came to, from its files, or else from its journal. Nothing is called or written."""
     return read_run(recorded) or derive_run(recorded, recorded.suites(asks=False))
+
+
+def sound_run(recorded: RecordedRun) -> RunReport:
+    """The same for a run that has to be as it was written. Raises RunDamaged if it is not."""
+    refuse_damaged(recorded)
+    return show_run(recorded)
 
 
 @contextlib.contextmanager

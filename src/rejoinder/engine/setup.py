@@ -9,16 +9,16 @@ from msgspec import structs
 
 from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.open_tools import open_tools
-from rejoinder.engine.options import RunOptions, settled
 from rejoinder.engine.plan import Survey, pairs, survey_plan
-from rejoinder.engine.secrets import Mask
 from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
 from rejoinder.model.tools import is_conversations_own
 from rejoinder.providers.settings import model_of
-from rejoinder.roles import other_targets, tools_of
-from rejoinder.tools import OpenTools
+from rejoinder.runs.options import RunOptions, settled
+from rejoinder.runs.secrets import Mask
+from rejoinder.tools.opened import OpenTools
+from rejoinder.validation.roles import other_targets, tools_of
 
 
 class Setup:

@@ -23,6 +23,7 @@ from rejoinder.model import (
     Verdict,
     answers_in,
 )
+from rejoinder.words.numbers import beginning
 
 
 def with_user(talk: Talk, user: User, rest: Rest) -> Part[Ended]:
@@ -161,7 +162,7 @@ def _find_leak(talk: Talk, user: User, words: str) -> Part[Spoilt | None]:
     for text in (f"{user.opening}\n{user.knows}", *talk.replies):
         known = yield from _passed_by(talk, given, text)
         given = tuple(check for check in given if check not in known)
-    return Spoilt("leak", turn, f"it gives the answer away: {_shorten(words)}") if given else None
+    return Spoilt("leak", turn, f"it gives the answer away: {beginning(words, 200)}") if given else None
 
 
 def _passed_by(talk: Talk, checks: tuple[AnyCheck, ...], text: str) -> Part[tuple[AnyCheck, ...]]:
@@ -182,10 +183,6 @@ def repeats(words: str, instructions: str) -> str | None:
         if tuple(told[place : place + LEAST_REPEATED]) in rows:
             return " ".join(instructions.split()[place : place + LEAST_REPEATED])
     return None
-
-
-def _shorten(text: str, most: int = 200) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _audit(talk: Talk, user: User, told: _Told) -> Part[None]:

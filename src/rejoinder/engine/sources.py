@@ -23,17 +23,19 @@ from rejoinder.engine.answers import (
     OnceSource,
 )
 from rejoinder.engine.calls import Call, Models, Source, Tape
-from rejoinder.engine.earlier import EarlierRuns
-from rejoinder.engine.journal import History, Journal, Told
+from rejoinder.engine.journal_writer import Journal
 from rejoinder.engine.live import Live
-from rejoinder.engine.plan import Job, Place, place_of, plan
+from rejoinder.engine.plan import Job, place_of, plan
 from rejoinder.engine.retrace import retrace, unreadable_answers
 from rejoinder.engine.setup import Setup
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Outcome, Reply, key_kind
+from rejoinder.model.results import Place
+from rejoinder.runs.earlier import EarlierRuns
+from rejoinder.runs.journal import History, Told
 
 if TYPE_CHECKING:
-    from rejoinder.cassettes import Shelf
+    from rejoinder.cassettes.file import Shelf
     from rejoinder.engine.cache import RunCache
     from rejoinder.engine.cassettes import CassetteSource, ReplayTargets
     from rejoinder.model.runs import CacheUse
@@ -109,21 +111,34 @@ class RunSources:
         folder = answers.record or answers.replay
         if folder is None:
             return None
-        from rejoinder.cassettes import Shelf, check_folder
+        from rejoinder.cassettes.file import Shelf, check_folder
 
         if answers.record is not None:
             check_folder(Path(answers.record))
         return Shelf(Path(folder), [(suite.path, suite.root) for suite in suites])
 
     def for_run(self, live: Live, journal: Journal, history: History | None) -> tuple[Source, ...]:
-        return (*self._own(history), *self._recorded(journal), *self._called(live, journal), *self._otherwise())
+        return (
+            *self._own(journal, history),
+            *self._recorded(journal),
+            *self._called(live, journal),
+            *self._otherwise(),
+        )
 
-    def _own(self, history: History | None) -> Iterator[Source]:
-        """The run's own journal. What it holds counts as used where a recording is given once."""
+    def _own(self, journal: Journal, history: History | None) -> Iterator[Source]:
+        """The run's own journal. What it holds counts as used where a recording is given once. A price that is found
+        now is recorded: from here on the reply has it, whatever it would cost later."""
+
+        def price(call: Call, reply: Reply) -> Reply:
+            priced = self._price(call, reply)
+            if priced.price is not None and priced is not reply:
+                journal.priced(call.key, priced.price)
+            return priced
+
         if history is not None:
             sources = self._cassettes, self._prefix, self._replay_targets
             once: list[OnceSource] = [one for one in sources if one is not None]
-            yield JournalSource(history.told, self._price, once=once)
+            yield JournalSource(history.told, price, once=once)
 
     def _recorded(self, journal: Journal) -> Iterator[Source]:
         """Answers that were recorded elsewhere."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from rejoinder.engine.budget import NOTHING, Amount, Asks, Ledger
-from rejoinder.engine.earlier import EarlierRuns
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.journal import History, Told, read_journal
-from rejoinder.engine.plan import file_of, plan
+from rejoinder.engine.plan import plan
 from rejoinder.engine.retrace import retrace
-from rejoinder.engine.secrets import Mask
 from rejoinder.engine.setup import Setup
 from rejoinder.model import Reply
-from rejoinder.providers import info_of
+from rejoinder.model.spending import NOTHING, Amount
+from rejoinder.providers.registry import info_of
+from rejoinder.runs.earlier import EarlierRuns
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.journal import History, Told, read_journal
+from rejoinder.runs.ledger import Asks, Ledger
+from rejoinder.runs.names import file_of
+from rejoinder.runs.secrets import Mask
 
 
 def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) -> tuple[History, Amount]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from rejoinder.engine.effects import Answer, Ask, Effect, Fork, Grade, Opening, Stop
+from rejoinder.engine.effects import Answer, Ask, Effect, Grade, Opening, Stop
 from rejoinder.engine.levels import fill_in, what_failed
 from rejoinder.model import (
     NO_RECORDING,
@@ -23,6 +23,7 @@ from rejoinder.model import (
     Turn,
     Verdict,
 )
+from rejoinder.model.forks import Fork
 
 _T = TypeVar("_T")
 Part: TypeAlias = Generator[Effect, Answer, _T]

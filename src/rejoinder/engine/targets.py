@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import inf
@@ -15,25 +16,28 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from msgspec import structs
 
-from rejoinder.engine.budget import Amount
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.retries import NO_REFUSALS, Refusals, read_retries
-from rejoinder.engine.secrets import Mask
-from rejoinder.engine.target_identity import identity_of
+from rejoinder.engine.retries import NO_REFUSALS, Refusals, Tries, read_retries
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
 from rejoinder.model.providers import row_of
-from rejoinder.project import Environment, Loan
-from rejoinder.providers import Provider, ProviderError, info_of, is_plugin, open_provider
-from rejoinder.providers.base import KeepsHistory, PredictsUsage, RunsProgram
+from rejoinder.model.runs import LimiterResult, TargetCalls
+from rejoinder.model.spending import Amount
+from rejoinder.project.dotenv import Environment
+from rejoinder.project.environment import Loan
+from rejoinder.providers.base import KeepsHistory, PredictsUsage, Provider, ProviderError, RunsProgram
+from rejoinder.providers.registry import info_of, is_plugin, open_provider
 from rejoinder.providers.settings import model_of, normalize_keys
 from rejoinder.providers.shared import Exchange
-from rejoinder.spelling import list_words
-from rejoinder.user_code import FunctionFault
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.secrets import Mask
+from rejoinder.runs.target_identity import identity_of
+from rejoinder.user_code.functions import FunctionFault
+from rejoinder.words.numbers import listed
 
 if TYPE_CHECKING:
+    from rejoinder.prices.price_list import PriceList
     from rejoinder.providers.http_api import Outgoing
-    from rejoinder.providers.price_list import PriceList
+    from rejoinder.providers.limits import Limiter
 
 DEFAULT_TIMEOUT_S = 300.0
 EXAMPLE_TOKENS = 4096
@@ -50,6 +54,10 @@ class TargetState:
         """The model that the last reply names."""
         self.ended: Failure | None = None
         """Why no further call is made: every one would fail in the same way."""
+        self.calls = self.retried = 0
+        """Calls with an outcome, and the number of calls that were repeated after an error."""
+        self.errors: Counter[str] = Counter()
+        """Errors after which a call was repeated."""
         self._under_way = 0
         self._refused_since: float | None = None
         self._refused_at = -inf
@@ -75,6 +83,15 @@ class TargetState:
             self._refused_at = now
             self._rounds += 1
         return Refusals(now - self._refused_since, self._rounds, has_answered=self.answered)
+
+    def is_repeated(self, error: ProviderError) -> None:
+        if error.pressure is None:
+            self.errors[error.type if error.status is None else f"HTTP {error.status}"] += 1
+
+    def is_over(self, tries: Tries) -> None:
+        """A call has its outcome."""
+        self.calls += 1
+        self.retried += tries.failures > 0
 
     def has_answered(self, reply: Reply) -> None:
         self.answered, self._refused_since, self.reported, self._rounds = True, None, reply.model, 0
@@ -134,7 +151,7 @@ class OpenTarget:
 
     @cached_property
     def _prices(self) -> PriceList:
-        from rejoinder.providers.price_list import PriceList
+        from rejoinder.prices.price_list import PriceList
 
         return PriceList(self.suite.prices)
 
@@ -142,7 +159,7 @@ class OpenTarget:
         """Read what a price needs before the first call: between a paid answer and its record no file is opened."""
         if self.is_billed or self.suite.prices:
             with contextlib.suppress(ImportError, OSError):  # a lookup reports it
-                from rejoinder.price_table import load_table
+                from rejoinder.prices.lookup import load_table
 
                 load_table()
             self.cost(NO_USAGE)
@@ -151,14 +168,18 @@ class OpenTarget:
         """What tokens cost; None where no price is known. `reported`: the model that the reply names."""
         if not self.is_billed and not self.suite.prices:
             return None  # and no table of prices is loaded
-        from rejoinder.providers.price_list import price_of
+        from rejoinder.providers.target_prices import price_of
 
         return price_of(self.target, usage, self._prices, model=self.model, reported=reported)
 
+    def price_of(self, reply: Reply) -> Cost | None:
+        """The price of a reply that comes without its cost; None if no price is known."""
+        return None if reply.cost is not None else self.cost(reply.usage, reply.model)
+
     def priced(self, reply: Reply) -> Reply:
-        """The reply with its cost, where a price is known."""
-        cost = None if reply.cost is not None else self.cost(reply.usage, reply.model)
-        return reply if cost is None else structs.replace(reply, cost=cost.total, price=cost)
+        """The reply with its cost, if a price is known."""
+        price = self.price_of(reply)
+        return reply if price is None else reply.at(price)
 
     @property
     def has_fixed_price(self) -> bool:
@@ -219,10 +240,10 @@ class OpenTarget:
         """The known models nearest to one that the provider does not have."""
         if error.status != 404 or self.model is None or not self.is_billed:
             return ""
-        from rejoinder.providers.model_list import nearest_models
+        from rejoinder.prices.model_list import nearest_models
 
         near = nearest_models(self.target.provider, self.model)
-        return f"; known models are {list_words([f'`{name}`' for name in near])}" if near else ""
+        return f"; known models are {listed([f'`{name}`' for name in near])}" if near else ""
 
 
 def _refuse_cache_of_keeper(opened: OpenTarget) -> None:
@@ -307,6 +328,22 @@ class OpenTargets:
         for suite in suites:
             self.exchange.secret_finder.add_variables(self.loan.add(self.environment_of(suite), suite.path))
 
+    def limits(self) -> list[LimiterResult]:
+        """The results of all rate limiters, each with the targets that it held back."""
+        named: dict[Limiter, list[str]] = {}
+        for one in self:
+            if one.provider.limiter is not None:
+                named.setdefault(one.provider.limiter, []).append(one.target.name)
+        return self.exchange.reports(named)
+
+    def calls(self) -> list[TargetCalls]:
+        """The calls of each target that was called, but for those that answer from this process at once."""
+        return [
+            TargetCalls(one.target.name, one.state.calls, one.state.retried, dict(one.state.errors.most_common()))
+            for one in self
+            if one.state.calls and not one.info.at_once
+        ]
+
     def endings(self) -> list[tuple[Target, Failure]]:
         """Targets that were given up, and why."""
         return [(one.target, one.state.ended) for one in self if one.state.ended is not None]
@@ -341,7 +378,7 @@ class OpenTargets:
         """The target with its variables filled in, and the longest reply of the command where it sets none."""
         ready, max_tokens = target, self._options.limits.max_tokens
         if "${{" in repr(target.settings):
-            from rejoinder.suite import settings_with_environment
+            from rejoinder.suite.targets import settings_with_environment
 
             settings, secrets = settings_with_environment(target, environment)
             for value, name in secrets.items():
@@ -360,7 +397,7 @@ class OpenTargets:
 
     def environment_of(self, suite: Suite) -> Environment:
         if suite.path not in self._environments:
-            from rejoinder.project import read_environment
+            from rejoinder.project.dotenv import read_environment
 
             start, root = Path(suite.path).parent, Path(suite.root)
             self._environments[suite.path] = read_environment(start, root, Path.cwd())

@@ -17,7 +17,7 @@ from rejoinder.engine.plan import Job
 from rejoinder.engine.toolbox import Planned, Toolbox, Used, messages_of, used, whole_turn
 from rejoinder.model import NO_RECORDING, ChatMessage, Failure, Outcome, Reply, ToolCall
 from rejoinder.model.tools import Listed, ScriptedTool, is_conversations_own
-from rejoinder.tools import Listing, listed_of, read_listed
+from rejoinder.tools.base import Listing, listed_of, read_listed
 
 Answer: TypeAlias = Callable[..., Awaitable[Reply | Failure | Stop]]
 """What a call is answered with."""

@@ -29,7 +29,7 @@ from rejoinder.model.tools import (
     offered_name,
 )
 from rejoinder.spelling import did_you_mean
-from rejoinder.tools import Use, read_answer, too_slow
+from rejoinder.tools.base import Use, read_answer, too_slow
 
 MOST_AT_ONCE = 64
 """Calls of one reply that are answered; a model that makes more is told so."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rejoinder.checks import Post
-from rejoinder.project import own_environment
-from rejoinder.providers import ProviderError
+from rejoinder.checks.base import Post
+from rejoinder.project.environment import own_environment
+from rejoinder.providers.base import ProviderError
 
 if TYPE_CHECKING:
     from rejoinder.providers.http_client import Transport

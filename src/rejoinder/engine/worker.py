@@ -11,37 +11,34 @@ from itertools import chain
 from msgspec import Struct
 
 from rejoinder.engine.answers import JournalSource
+from rejoinder.engine.at_once import AtOnce, count_at_once
 from rejoinder.engine.budget import Budget
 from rejoinder.engine.calls import NoAnswer, Source, Tape
-from rejoinder.engine.crash_points import reached
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.executor import Executor, LocalExecutor
-from rejoinder.engine.folder import OWN_CODE, RunFolder
 from rejoinder.engine.interrupts import Interrupts
-from rejoinder.engine.journal import History, Journal, JournalError
+from rejoinder.engine.journal_writer import Journal
 from rejoinder.engine.kept import Kept, said_again_words
 from rejoinder.engine.live import Live
+from rejoinder.engine.make_result import ResultKeeper
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.plan import Job, default_workers, plan
+from rejoinder.engine.plan import Job, plan
 from rejoinder.engine.player import Player, PlayError
-from rejoinder.engine.results import ResultWriter, make_result, without_shifted_spans
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources
 from rejoinder.errors import FEWER_FILES, CassetteError, lacks_descriptors, reason_of, remedy_for
 from rejoinder.model import Failure, Outcome, Spoilt, Target, Trouble
-from rejoinder.model.providers import ProviderInfo, row_of
-from rejoinder.model.runs import LimiterResult
-from rejoinder.open_files import limit_words, room_for
+from rejoinder.model.runs import LimiterResult, TargetCalls
 from rejoinder.providers.shared import Workspaces
-from rejoinder.roles import other_targets
-from rejoinder.user_code import FunctionFault, redirect_user_output
+from rejoinder.runs.crash_points import reached
+from rejoinder.runs.folder import OWN_CODE, RunFolder
+from rejoinder.runs.journal import History, JournalError
+from rejoinder.user_code.functions import FunctionFault
+from rejoinder.user_code.output import redirect_user_output
+from rejoinder.validation.roles import other_targets
 
 MOST_WITHOUT_FILES = 5
 """Conversations in a row that may end because no file or connection can be opened, before the run stops."""
-OWN_FILES = 10
-"""Descriptors that a run opens for itself after its workers are counted: event loop, journal, results."""
-PIPES = 4
-"""Descriptors of a program that answers: three pipes, and one while it starts."""
 
 
 class Ending(Struct, frozen=True):
@@ -53,6 +50,7 @@ class Ending(Struct, frozen=True):
     failure: JournalError | KeyboardInterrupt | None = None
     """Raised once the event loop has ended: nothing is derived from half of the results."""
     limits: tuple[LimiterResult, ...] = ()
+    calls: tuple[TargetCalls, ...] = ()
     given_up: tuple[tuple[Target, Failure], ...] = ()
     """Targets that were not called any more, and why."""
     played_all: bool = False
@@ -66,19 +64,19 @@ class Worker:
         self,
         setup: Setup,
         folder: RunFolder,
-        writer: ResultWriter,
+        results: ResultKeeper,
         observer: Observer,
         executor: Executor | None = None,
     ) -> None:
         """`executor`: where conversations are played, if not as tasks of this process."""
-        self._cap = ""
-        """Why fewer conversations go on at once than were asked for."""
         self.setup = setup
         self.embeddings = Embeddings()
         self._folder = folder
-        self._writer = writer
+        self._results = results
         self._observer = observer
-        self._executor: Executor = executor or LocalExecutor(self._workers())
+        at_once = count_at_once(setup) if executor is None else AtOnce(0)
+        self._cap = at_once.cap
+        self._executor: Executor = executor or LocalExecutor(at_once.conversations)
         self._without_files = 0
         """Conversations in a row that ended because no file or connection could be opened."""
         self._stop: Callable[[], None] = self._executor.stop
@@ -90,17 +88,6 @@ class Worker:
         """Has the latest further trial of a newly failing case passed, or one before it? By the case's content."""
         self._logged: set[object] = set()
         """Errors of the user's own code whose traceback is in the log."""
-
-    def _workers(self) -> int:
-        """How many conversations go on at once: each that asks over HTTP or by a program of its own needs room for
-        connections and pipes."""
-        workers = self.setup.options.pace.workers or default_workers(self.setup.survey)
-        providers = {row_of(target.provider) for _, target in self.setup.survey.targets}
-        need = max((_descriptors_of(one) for one in providers), default=0) if self.setup.opens_targets else 0
-        fitting = max(1, (room_for(workers * need + OWN_FILES) - OWN_FILES) // need) if need else workers
-        if fitting < workers:
-            self._cap = f"{fitting} conversations at once instead of {workers}: {limit_words()}"
-        return min(workers, fitting)
 
     async def read(self, history: History, clean_up: Callable[[], object], then: tuple[Source, ...] = ()) -> Ending:
         """Play what is recorded, without a call or a record. `clean_up` is called when the process is ended early;
@@ -149,7 +136,10 @@ class Worker:
 
         try:
             with Interrupts(finish, lambda: self._save(journal)) as interrupts, redirect_user_output():
-                failure = await self._play_all(sources.for_run(live, journal, history), sources)
+                played = sources.for_run(live, journal, history)
+                failure = await self._play_all(played, sources)
+                if self._failed_fast and failure is None and not interrupts.count and not _has_spent_all(budget):
+                    await self._skip_rest(() if history is None else played[:1])
         finally:
             journal.close()
             await live.close()
@@ -160,15 +150,13 @@ class Worker:
         if self._without_files >= MOST_WITHOUT_FILES:
             return Ending("error", in_doubt, _files_error(self._folder))
         interrupted = bool(interrupts.count or failure is not None)
-        has_spent_all = budget is not None and budget.reached
-        status = "interrupted" if interrupted else "budget" if has_spent_all else "completed"
-        if status == "completed" and self._failed_fast:
-            await self._skip_rest(() if history is None else sources.for_run(live, journal, history)[:1])
+        status = "interrupted" if interrupted else "budget" if _has_spent_all(budget) else "completed"
         targets = self.setup.targets
         return Ending(
             status,
             in_doubt,
-            limits=tuple(targets.exchange.reports()),
+            limits=tuple(targets.limits()),
+            calls=tuple(targets.calls()),
             given_up=tuple(targets.endings()),
             played_all=status == "completed" and not self._failed_fast,
         )
@@ -216,7 +204,7 @@ class Worker:
             sources = tuple(source for source in sources if not source.asks)  # what is recorded stands
         self._observer.conversation_started(job)
         if given_up and not sources:
-            self._skip(job)
+            self._results.skip(job)
             self._observer.conversation_left(job)
             return None
         tape = chosen.tape() if chosen is not None else None
@@ -224,14 +212,14 @@ class Worker:
             outcome = await self._play(job, sources, tape)
         except NoAnswer:
             if given_up or (chosen is not None and chosen.was_skipped(job)):
-                self._skip(job)
+                self._results.skip(job)
             self._observer.conversation_left(job)
             return None
         except PlayError as error:  # a bug, here or in what is called, must not touch other conversations
             outcome = Outcome(status="error", error=self._trouble(error, logs=chosen is not None))
         if chosen is not None:
             chosen.finished(job, outcome, tape)
-        outcome = self._keep(job, outcome)
+        outcome = self._results.keep(job, outcome)
         reached("conversation.finished")
         self._observer.conversation_finished(job, outcome)
         self._count_without_files(outcome)
@@ -283,27 +271,9 @@ class Worker:
             try:
                 outcome = await Player(job, recorded, self.embeddings).play()
             except (NoAnswer, PlayError):
-                self._skip(job)
+                self._results.skip(job)
             else:
-                self._keep(job, outcome)
-
-    def _skip(self, job: Job) -> None:
-        if job.confirms:
-            return  # it was not planned
-        self._writer.add(job.number, make_result(job, Outcome(status="skipped")), self.setup.mask)
-
-    def _keep(self, job: Job, outcome: Outcome) -> Outcome:
-        """Add a result to the others. One that cannot be written is an error of its conversation alone."""
-        include = self.setup.options.selection.include_messages
-        try:
-            result = make_result(job, outcome, include_messages=include)
-            self._writer.add(job.number, without_shifted_spans(result, self.setup.mask), self.setup.mask)
-        except (UnicodeError, TypeError, ValueError, RecursionError) as error:
-            message = f"the result cannot be written: {type(error).__name__}: {error}"
-            trouble = Trouble(type="internal", message=message, turn=len(outcome.turns) or 1)
-            outcome = Outcome(status="error", error=trouble)
-            self._writer.add(job.number, make_result(job, outcome), self.setup.mask)
-        return outcome
+                self._results.keep(job, outcome)
 
     def _trouble(self, failed: PlayError, *, logs: bool) -> Trouble:
         """An exception as the error of its conversation."""
@@ -358,11 +328,8 @@ def _files_error(folder: RunFolder) -> JournalError:
     return JournalError(reason, hint)
 
 
-def _descriptors_of(provider: ProviderInfo) -> int:
-    """Descriptors that a conversation needs for its target: connections, or the pipes of a program."""
-    if provider.over_http:
-        return 1
-    return PIPES if provider.runs_code and not provider.in_process else 0
+def _has_spent_all(budget: Budget | None) -> bool:
+    return budget is not None and budget.reached
 
 
 def _journal_error(folder: RunFolder, failure: BaseException | None) -> JournalError | None:

@@ -1,0 +1,42 @@
+"""The receipt of a run that begins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import msgspec
+
+from rejoinder._version import __version__
+from rejoinder.engine.setup import Setup
+from rejoinder.model import Receipt
+from rejoinder.model.runs import SuiteOfRun, TargetOfRun
+from rejoinder.runs.folder import RUN_FORMAT, RunFolder
+from rejoinder.runs.receipt import now
+
+
+def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Receipt:
+    """`earlier`: the models of earlier runs, by target."""
+    targets = {target.name: (suite, target) for suite, target in setup.survey.targets}
+    hidden = ("runs", "asks", "otherwise")
+    receipt = Receipt(
+        id=folder.id,
+        status="running",
+        started_at=now(),
+        version=__version__,
+        format=RUN_FORMAT,
+        folder=str(folder.path),
+        suites=tuple(SuiteOfRun(suite.path, suite.name, suite.files) for suite in setup.suites),
+        targets=tuple(
+            TargetOfRun(target.name, target.provider, setup.model_of(suite, target, earlier))
+            for suite, target in targets.values()
+        ),
+        options={name: value for name, value in setup.options.flat().items() if name not in hidden},
+        planned=setup.survey.planned,
+        chosen=setup.survey.chosen,
+        judges_itself=setup.survey.judges_itself,
+        in_doubt=0,
+        duration_s=0.0,
+        python=sys.version.split()[0],
+    )
+    return msgspec.json.decode(setup.mask.hide(msgspec.json.encode(receipt)), type=Receipt) if setup.mask else receipt

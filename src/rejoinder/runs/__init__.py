@@ -1,0 +1,1 @@
+"""Stored runs: their folders and files, read, counted, compared and verified. Nothing is played."""
