@@ -1,4 +1,4 @@
-"""`rejoinder judge test`: how far a judge agrees with people, and the passport that runs then print beside its scores.
+"""`rejoinder judge test`: how far a judge agrees with humans, and the passport that runs then print beside its scores.
 
 The judge is a fake server that gives its verdict by the reply it is shown. Figures are computed here once more, from
 their definitions.
@@ -140,7 +140,7 @@ def as_csv(rows: Sequence[Sequence[str]], header: Sequence[str] = ("id", "reply"
 
 
 def table_of(both_pass: int, judge_only: int, human_only: int, both_fail: int) -> str:
-    """Labels on which the honest judge agrees with people so often."""
+    """Labels on which the honest judge agrees with humans so often."""
     kinds = (("right", "pass", both_pass), ("right", "fail", judge_only), ("wrong", "pass", human_only))
     rows = [
         (f"{word}-{label}-{number}", f"{word} {label} {number}", label)
@@ -798,8 +798,8 @@ def test_figures_of_a_table(
     text = project.run("judge", "test", "--labels", "labels.csv", "-w", "50")
     rows = rows_of(text)
     low, high = wilson_of(a + d, n)
-    assert rows["agrees with people"][0] == f"{a + d} of {n}"
-    assert rows["agrees with people"][2] == f"{100 * low:.0f} to {100 * high:.0f}"
+    assert rows["agrees with humans"][0] == f"{a + d} of {n}"
+    assert rows["agrees with humans"][2] == f"{100 * low:.0f} to {100 * high:.0f}"
     assert rows["kappa"] == [f"{value:.2f}", f"{interval[0]:.2f} to {interval[1]:.2f}"]
     assert rows["passes what is good"][0] == f"{a} of {a + c}"
     assert rows["fails what is bad"][0] == f"{d} of {b + d}"
@@ -941,7 +941,7 @@ ONE_SIDED: dict[str, tuple[tuple[int, int, int, int], list[str]]] = {
         [
             "  kappa                 not defined: every verdict is the same\n",
             "  fails what is bad     no such replies\n",
-            "\nCANNOT TELL: people fail none of the replies; a judge that always says the same would look as",
+            "\nCANNOT TELL: the human labels fail none of the replies; a judge that always says the same would look as",
         ],
     ),
     "all fail": ((0, 0, 0, 2), ["  passes what is good   no such replies\n"]),
@@ -972,7 +972,7 @@ def test_the_whole_report_on_a_terminal(project: Project, serve: Callable[..., F
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == f"openai/judge-1 as llm_judge {CRITERIA}"
-    assert list(rows_of(result.stdout)) == ["agrees with people", "kappa", "passes what is good", "fails what is bad"]
+    assert list(rows_of(result.stdout)) == ["agrees with humans", "kappa", "passes what is good", "fails what is bad"]
     assert lines[5:] == [
         f"labels.csv: 3 rows, $0.006, run {run_folders(project.folder)[0].name}",
         "is it the same verdict each time? --repeat 3 asks about every reply three times",
@@ -980,7 +980,7 @@ def test_the_whole_report_on_a_terminal(project: Project, serve: Callable[..., F
         "",
         "1 disagreement",
         "",
-        "!= c\N{REPLACEMENT CHARACTER}[2J  people fail, judge passes",
+        "!= c\N{REPLACEMENT CHARACTER}[2J  human: fail, judge: pass",
         "  replied: right: \N{REPLACEMENT CHARACTER}[31mred",
         "  judge: I read: right: \N{REPLACEMENT CHARACTER}[31mred",
         "",
@@ -1131,7 +1131,7 @@ def test_a_run_prints_the_passport_beside_the_judges_scores(project: Project, se
     assert after["passport"] == {key: found[key] for key in ("created_at", "figures")} | {"labels": 14}
     assert (after["model"], after["digest"], after["target"]) == ("openai/judge-1", found["digest"], "judge")
     value, _ = kappa_of(7, 2, 1, 4)
-    line = f"1 of 1 first replies passed; agrees with people on {11 / 14:.0%}, kappa {value:.2f} (14 labels)"
+    line = f"1 of 1 first replies passed; agrees with humans on {11 / 14:.0%}, kappa {value:.2f} (14 labels)"
     assert judge_lines(project.run("run", "--verbose")) == [f"judges    openai/judge-1 on llm_judge {CRITERIA}: {line}"]
 
 
@@ -1142,7 +1142,7 @@ def test_show_of_an_older_run_knows_a_new_passport(project: Project, serve: Call
     assert "uncalibrated" in project.run("run", "--verbose")
     [older] = run_folders(project.folder)
     judged(project)
-    assert "agrees with people on 79%" in judge_lines(project.run("show", "--verbose", older.name))[0]
+    assert "agrees with humans on 79%" in judge_lines(project.run("show", "--verbose", older.name))[0]
     document = project.run_json("show", older.name)
     assert document["summary"]["judges"][0]["passport"]["labels"] == 14
     for path in passports_of(project):
@@ -1586,9 +1586,7 @@ def test_a_test_of_a_judge_is_a_run_like_any_other(project: Project, serve: Call
     project.write("labels.csv", LABELS)
     found = judged(project)
     assert "judge test of labels.csv" in project.run("runs")
-    assert "judge test of labels.csv on labelled replies: 2 conversations" in project.run(
-        "show", "--verbose", found["run"]
-    )
+    assert "judge test of labels.csv on labelled replies, 2 cases" in project.run("show", "--verbose", found["run"])
     document = project.run_json("resume", found["run"], code=1)
     assert [one["metadata"]["label"] for one in document["results"]] == [True, False]
     assert json.loads(passports_of(project)[0].read_text(encoding="utf-8"))["figures"] == found["figures"]

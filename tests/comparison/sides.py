@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rejoinder.comparison import Side, compare_sides
+from rejoinder.comparison.compare import compare_sides
+from rejoinder.comparison.sides import Side
 from rejoinder.model import RawRequest, Result, UsageResult
 from rejoinder.model.comparisons import RunComparison
 from tests.report.exports import check, failed, in_error, result, turn

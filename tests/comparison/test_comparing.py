@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rejoinder.comparison import Side, compare_sides
+from rejoinder.comparison.compare import compare_sides
+from rejoinder.comparison.sides import Side
 from rejoinder.model import Result
 from rejoinder.model.comparisons import CaseName, RunComparison
 from rejoinder.model.figures import Delta

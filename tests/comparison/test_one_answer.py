@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from rejoinder.comparison import Side
 from rejoinder.comparison.compare import compare_pairs
+from rejoinder.comparison.sides import Side
+from rejoinder.exports.comparison_json import write_comparisons_json
 from rejoinder.model import Result
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.report.comparison import write_comparison
-from rejoinder.report.comparison_json import write_comparisons_json
 from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.styled import plain_text
 from tests.comparison.sides import compared, one
@@ -60,7 +60,7 @@ def test_one_verdict_of_several_comparisons_stands_everywhere() -> None:
     assert lost["eventual"]["p_value"] == 0.03125 and lost["eventual"]["p_holm"] == 0.0625
     lines = shown(found[0])
     assert lines[0].startswith("Cannot tell. 5 of 30 cases broke")
-    [row] = [line for line in lines if line.startswith("  in the end  ")]
+    [row] = [line for line in lines if line.startswith("  final pass rate  ")]
     assert row.endswith("0.031   0.062   cannot tell")
     assert lines[-1].startswith("cannot tell: -17 points (-")
     assert "mid-p 0.031, 0.062 corrected for 2 comparisons" in lines[-1]
@@ -152,7 +152,7 @@ def test_conditions_of_a_task_are_compared_one_by_one() -> None:
     lines = shown(found)
     assert lines[0].startswith("Cannot tell: full cannot tell, 100% -> 80%; concat cannot tell")
     assert "6 of 30 pairs of case and condition broke" in lines[0]
-    assert any(line.startswith("  in the end, sharded ") for line in lines)
+    assert any(line.startswith("  final pass rate, sharded ") for line in lines)
     assert found.tokens.cases == 10, "a task is one case of the costs, too"
 
 
@@ -201,7 +201,7 @@ def test_tasks_that_change_as_a_whole_raise_alarms_in_at_most_five_percent(numbe
 
 def test_both_p_values_and_methods_are_named_where_asked() -> None:
     found = compared([one(f"c{n}", "p") for n in range(20)], [one(f"c{n}", "pf"[n < 5]) for n in range(20)])
-    assert "  in the end: mid-p 0.03125, exact p 0.0625; sign-flip mid-p, t interval" in shown(found, exact=True)
+    assert "  final pass rate: mid-p 0.03125, exact p 0.0625; sign-flip mid-p, t interval" in shown(found, exact=True)
     assert not any("exact p" in line for line in shown(found))
     assert any(line.split()[-2:] == ["95", "%"] or " mid-p" in line for line in shown(found)[4:7])
 
@@ -219,16 +219,16 @@ def test_a_cost_that_differs_by_rounding_is_the_same() -> None:
     b = [structs.replace(one(f"c{n}", "p", trial), cost=0.01) for n in range(25) for trial in range(1, 11)]
     found = compared(a, b)
     assert (found.cost.verdict, found.cost.difference) == ("same", 0.0)
-    [row] = [line for line in shown(found) if line.startswith("  cost of a case")]
-    assert row.split()[4:6] == ["$0.0100", "$0.0100"] and row.endswith("the same in every case")
+    [row] = [line for line in shown(found) if line.startswith("  cost per case")]
+    assert row.split()[3:5] == ["$0.01", "$0.01"] and row.endswith("the same in every case")
 
 
 def test_costs_of_one_row_have_as_many_digits() -> None:
     from msgspec import structs
 
     a, b = ([structs.replace(one("c", "p"), cost=cost)] for cost in (0.0099, 1.5))
-    [row] = [line for line in shown(compared(a, b)) if line.startswith("  cost of a case")]
-    assert row.split()[4:6] == ["$0.009900", "$1.500000"]
+    [row] = [line for line in shown(compared(a, b)) if line.startswith("  cost per case")]
+    assert row.split()[3:5] == ["$0.0099", "$1.5000"]
 
 
 def test_the_page_shows_the_change_between_the_two_numbers_shown() -> None:
@@ -239,7 +239,7 @@ def test_the_page_shows_the_change_between_the_two_numbers_shown() -> None:
     a = [structs.replace(one(f"c{n}", "p"), usage=UsageResult(0, 0, 100 if n == 0 else 10)) for n in range(10)]
     b = [structs.replace(one(f"c{n}", "p"), usage=UsageResult(0, 0, 10)) for n in range(10)]
     words = " ".join(page(compared(a, b)).split())
-    assert "Tokens of a case 19 10 -47% cannot tell, typically +0%" in words
+    assert "Tokens per case 19 10 -47% cannot tell, typically +0%" in words
 
 
 # The same words
@@ -275,5 +275,5 @@ def test_cases_with_the_same_replies_are_not_in_other_words(
         project.write("words.json", json.dumps(words))
         evals = [case(name, {"contains": "yes"}) for name in ("one", "two")]
         run(project, {"targets": [target], "evals": evals}, "--repeat", str(repeat), code=0)
-    assert f"2 with the same verdict ({reworded} in other words)" in project.run("compare")
+    assert f"2 unchanged ({reworded} with a different reply)" in project.run("compare")
     assert json.loads(project.run("compare", "--format", "json"))["same_words"] == 2 - reworded

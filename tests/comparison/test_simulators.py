@@ -54,10 +54,10 @@ def test_a_simulator_that_spoils_is_told_and_nothing_passes_in_silence(project: 
     assert found["verdict"] == "cannot-tell"
     assert found["eventual"]["unmeasured"] == [None, {"conversations": 6, "bounds": [0.0, 1.0]}]
     last = project.run("compare").splitlines()[-1]
-    assert "B 0 to 100% if the 6 spoilt failed or passed" in last
+    assert "B 0 to 100% if the 6 invalid conversations failed or passed" in last
     shown = project.run("run", code=3)
-    assert shown.splitlines()[-1] == "ERROR nothing was measured: 6 conversations spoilt, no rate"
-    assert "spoilt: 6 of 6 (leak 6), counted apart" in shown
+    assert shown.splitlines()[-1] == "ERROR nothing was measured: 6 conversations invalid, no rate"
+    assert "invalid: 6 of 6 (leak 6), not counted" in shown
     assert "in quarantine" not in shown
 
 
@@ -81,7 +81,7 @@ def test_compare_and_gate_cannot_tell_where_spoilt_conversations_decide(project:
     project.run("run", code=None)
     found = project.run_json("compare", "--strict", code=5)
     assert (found["matched"], found["eventual"]["undecided"]) == (25, "spoilt")
-    bounds = "B 76 to 100% if the 8 spoilt failed or passed"
+    bounds = "B 76 to 100% if the 8 invalid conversations failed or passed"
     shown = project.run("compare").splitlines()
     assert shown[0].startswith("Cannot tell. ") and bounds in shown[-1]
     gate = project.run_json("gate", "--against", "main", "--rule", "no-regression", code=5)
@@ -96,4 +96,4 @@ def test_a_baseline_keeps_what_was_spoilt(project: Project) -> None:
     project.write("evals.yaml", mixed(0, 33))
     project.run("run", code=None)
     gate = project.run_json("gate", "--against", "main", "--rule", "no-regression", code=5)
-    assert "A 76 to 100% if the 8 spoilt failed or passed" in gate["rules"][0]["reason"]
+    assert "A 76 to 100% if the 8 invalid conversations failed or passed" in gate["rules"][0]["reason"]

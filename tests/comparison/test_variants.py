@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.test_variants import two
+from tests.engine.variants import two
 from tests.kit import Project, refusal, run
 
 

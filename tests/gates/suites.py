@@ -8,7 +8,7 @@ from tests.kit import Project, Raw, case, follow, run
 
 
 def suite_of(replies: dict[str, Any], *, tags: dict[str, list[str]] | None = None, **more: Any) -> Raw:
-    """A case for each id; its replies in turn. `yes` passes; what fails is answered back once."""
+    """A case for each id; its replies in turn. `yes` passes; what fails is passed after one follow-up."""
     target = {"name": "it", "provider": "scripted", "replies": replies}
     checks = ({"match": "yes"}, follow("Again.", {"match": "yes"}))
     evals = [case(name, *checks, tags=(tags or {}).get(name, [])) for name in replies]

@@ -68,6 +68,10 @@ def test_the_gate_of_several_rules_in_words(project: Project) -> None:
         "By chance, an unchanged suite like this one fails no-regression in about 2.5% and tag:refund:no-regression in"
         " about 2.5% of runs.",
         "",
+        "passed less often   before   now      it said",
+        *(f"c{number:03}                passed   failed   no" for number in range(12, 17)),
+        "... 9 more",
+        "",
         f"run {second} against {first}",
         "FAIL gate failed: 1 of 5 rules, 2 cannot tell   exit 1",
     ]

@@ -13,8 +13,8 @@ import pytest
 
 import rejoinder
 from rejoinder import Selection
-from rejoinder.engine.options import Confirm
-from rejoinder.stats import new_failure_chance
+from rejoinder.runs.options import Confirm
+from rejoinder.stats.alarms import new_failure_chance
 from rejoinder.testing import FakeServer, Received
 from tests.kit import KILLED, Process, Project, Raw, behind, only_run, refusal, run_process
 
@@ -267,6 +267,19 @@ def test_the_gate_decides_the_exit_code_of_a_run(project: Project) -> None:
     assert "neither a baseline nor a run `mian`" in refusal(project, "run", "--against", "mian")
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--against", "mian"), "neither a baseline nor a run `mian`"),
+        (("--against", "main", "--fail-fast"), "--fail-fast ends a run at its first failure"),
+    ],
+)
+def test_a_dry_run_is_refused_if_the_run_would_be(project: Project, more: tuple[str, ...], said: str) -> None:
+    save_baseline(project)
+    assert said in refusal(project, "run", *more, "--dry-run")
+    assert "would run" in project.run("run", "--against", "main", "--dry-run")
+
+
 def test_selected_cases_are_refused_before_anything_is_sent(project: Project) -> None:
     save_baseline(project)
     (project.folder / "calls.log").unlink()
@@ -283,7 +296,7 @@ def test_further_trials_that_end_in_errors_are_told_and_made_again(project: Proj
     write_bot(project, {"c3": {"errors": list(range(2, 9)), "passes": []}})
     result = project.invoke("run", "--against", "main")
     assert result.exit_code == 3  # 5 would be let through by some pipelines, and c3 is broken
-    assert "further trials ended in errors; ask them again: rejoinder resume" in result.stderr
+    assert "more trials ended in errors; ask them again: rejoinder resume" in result.stderr
     assert "asked again, not counted: c3 0 of 7 (7 errors) passed" in result.stdout
     write_bot(project, {"c3": BROKEN})
     result = project.invoke("resume", "--retry-errors")  # it finds the run without a name

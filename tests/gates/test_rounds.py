@@ -169,8 +169,8 @@ def test_from_python(project: Project) -> None:
     [
         (("--repeat", "auto"), "needs --against NAME"),
         (("--confirm", "3"), "needs --against NAME"),
-        (("--repeat", "0"), "write a number from 1 on, or auto"),
-        (("--repeat", "some"), "write a number from 1 on, or auto"),
+        (("--repeat", "0"), "write 1 or more, or auto"),
+        (("--repeat", "some"), "write 1 or more, or auto"),
         ((*AUTO, "--fail-fast"), "whole rounds of new replies"),
         ((*AUTO, "--cache"), "whole rounds of new replies"),
         ((*AUTO, "--cache-ttl", "1h"), "whole rounds of new replies"),
@@ -188,7 +188,8 @@ def test_what_cannot_go_in_rounds_is_refused_before_anything_is_sent(
     suite = suite_of(answers(2))
     suite["targets"].append({"name": "other", "provider": "scripted", "replies": ["yes"]})
     project.write("evals.yaml", suite)
-    assert said in refusal(project, "run", "evals.yaml", *arguments)
+    for more in ((), ("--dry-run",)):
+        assert said in refusal(project, "run", "evals.yaml", *arguments, *more)
     assert run_folders(project.folder) == []
 
 

@@ -11,10 +11,9 @@ from msgspec import structs
 
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, CaseTrials, Trial
-from rejoinder.gates.changes import count_changes
+from rejoinder.gates.changes import find_changes
 from rejoinder.gates.looks import look_at
 from rejoinder.gates.rules import decide, read_fail_under, read_rule
-from rejoinder.model import CaseChanges
 from rejoinder.model.figures import RuleResult
 from tests.kit import bounded
 
@@ -57,9 +56,9 @@ def decided(rule: str, now: Baseline, before: Baseline | None = None) -> RuleRes
         ("pass^2>=10%", "cannot-tell", "10 of 10 cases have fewer than 2 trials"),
         ("cost<=1", "pass", "$1.00"),
         ("cost<=$0.99", "fail", "$1.00"),
-        ("latency_p95<=500ms", "pass", "0.5 s, 10 replies"),
-        ("latency_p95<=0.4s", "fail", "0.5 s, 10 replies"),
-        ("latency_p95<=1min", "pass", "0.5 s, 10 replies"),
+        ("latency_p95<=500ms", "pass", "500 ms, 10 replies"),
+        ("latency_p95<=0.4s", "fail", "500 ms, 10 replies"),
+        ("latency_p95<=1min", "pass", "500 ms, 10 replies"),
     ],
 )
 def test_rules_of_a_run_alone(rule: str, verdict: str, reason: str) -> None:
@@ -180,7 +179,7 @@ def test_a_lone_target_is_compared_with_another_lone_one_and_the_answer_says_so(
     found = decided("no-regression", verdicts_of(*now), verdicts_of(*before))
     assert found.verdict == "fail"
     assert found.reason.endswith("; another target: good before, bad now")
-    assert count_changes(verdicts_of(*before), verdicts_of(*now)) == CaseChanges(worse=50)
+    assert find_changes(verdicts_of(*before), verdicts_of(*now)).worse == 50
     terse = tuple(structs.replace(case, variant="terse") for case in before)
     found = decided("no-regression", verdicts_of(*terse), verdicts_of(*before))
     assert found.verdict == "pass" and found.reason.endswith("; another variant: none before, terse now")
@@ -241,7 +240,7 @@ def test_a_cost_without_a_price_fails_where_the_rest_is_too_much_and_else_is_ope
     [
         (0.0, "$0"),
         (0.00002, "under $0.0001"),
-        (0.0312, "$0.0312"),
+        (0.0312, "$0.031"),
         (0.1, "$0.10"),
         (1.5, "$1.50"),
         (1234.5, "$1,234.50"),
@@ -249,6 +248,10 @@ def test_a_cost_without_a_price_fails_where_the_rest_is_too_much_and_else_is_ope
 )
 def test_money_in_words(amount: float, words: str) -> None:
     assert decided("cost<=1", verdicts_of(*cases_of(1, 0, cost=amount))).reason == words
+
+
+def test_a_cost_just_above_its_bound_reads_differently() -> None:
+    assert decided("cost<=0.12", verdicts_of(*cases_of(1, 0, cost=0.1204))).reason == "$0.1204"
 
 
 def test_the_time_that_most_replies_keep_is_one_that_a_reply_took() -> None:
@@ -277,6 +280,14 @@ def test_errors_count_as_failures_and_may_decide() -> None:
     found = decided("no-regression", now, before)
     assert found.verdict == "cannot-tell"
     assert "errors decide" in found.reason
+
+
+@pytest.mark.parametrize("rule", ["rate>=10%", "lower>=1%", "rate>=90%"])
+def test_no_rate_is_decided_if_more_than_half_are_errors(rule: str) -> None:
+    now = verdicts_of(*(case_of("error", name=f"e{number}") for number in range(3)), *cases_of(2, 0))
+    assert decided(rule, now) == RuleResult(rule, "cannot-tell", "no rate: 3 of 5 had an error")
+    half = verdicts_of(*(case_of("error", name=f"e{number}") for number in range(2)), *cases_of(2, 0))
+    assert decided(rule, half).verdict != "cannot-tell"
 
 
 def case_of(*statuses: Any, name: str = "c") -> CaseTrials:

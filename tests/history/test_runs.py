@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from rejoinder.engine import folder as folders
 from rejoinder.history import index
 from rejoinder.history.index import History
 from rejoinder.history.query import Query, Range, find_runs
 from rejoinder.model.history import Page, RowFigures, RunRow
 from rejoinder.report.history import write_runs, write_trend
 from rejoinder.report.styled import PLAIN, Form, Line, plain_text
+from rejoinder.runs import folder as folders
 from tests.kit import (
     Process,
     Project,

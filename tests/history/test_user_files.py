@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from rejoinder.cli.app import cli
 from rejoinder.errors import RejoinderError
-from rejoinder.project import user_files, user_values
+from rejoinder.project import user_files
+from rejoinder.project.user_files import user_values
 from rejoinder.testing import Answer, FakeServer
 from tests.kit import Process, Project, Raw, behind, case, command_line, refusal, refused, scripted
 

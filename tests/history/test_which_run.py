@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import rejoinder
-from rejoinder.engine.folder import new_run_id, reserve_run_id
 from rejoinder.model.runs import is_run_id
+from rejoinder.runs.folder import new_run_id, reserve_run_id
 from tests.kit import Project, Raw, case, refused, run, run_folders, scripted
 
 

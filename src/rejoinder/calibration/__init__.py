@@ -1,1 +1,1 @@
-"""Judges put to the test: labelled replies, judge tests, and what new grades change."""
+"""Judge tests: labelled replies, tests of judges against them, and changes by a re-grade."""

@@ -1,4 +1,4 @@
-"""Files of labelled replies, JSONL or CSV: each row is a reply, and whether people pass it."""
+"""Files of labelled replies, JSONL or CSV: each row is a reply and a human label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from msgspec import Struct
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import Problem
 from rejoinder.spelling import did_you_mean, nearest
-from rejoinder.suite import Row, read_rows, write_value
+from rejoinder.suite.datasets import Row, read_rows
+from rejoinder.suite.templates import write_value
 
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "reply": ("reply", "candidate_answer", "response"),
@@ -23,14 +24,14 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "reference": ("reference", "reference_answer"),
     "other": ("other",),
 }
-"""The names that each column may have."""
+"""The accepted names of each column."""
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _PASSES = frozenset({"pass", "passed", "true", "yes", "good", "1", "1.0", "ok", "correct"})
 _FAILS = frozenset({"fail", "failed", "false", "no", "bad", "0", "0.0", "wrong", "incorrect"})
 
 
 class Label(Struct, frozen=True, kw_only=True):
-    """A reply, and what people say of it."""
+    """A reply and its human label."""
 
     id: str
     reply: str
@@ -40,7 +41,7 @@ class Label(Struct, frozen=True, kw_only=True):
     reference: str = ""
     other: str = ""
     asked: str = ""
-    """What the judge was asked when the label was given; written by the viewer."""
+    """The judge's instructions at the time of labelling; written by the viewer."""
 
 
 class LabelFile(Struct, frozen=True):
@@ -50,18 +51,18 @@ class LabelFile(Struct, frozen=True):
 
     @property
     def judge(self) -> str | None:
-        """The digest of the judge that the labels were given for, by which the viewer calls its files."""
+        """The digest of the judge that the labels were given for; the viewer names its files by it."""
         is_viewers = self.path.absolute().parent.parts[-2:] == (".rejoinder", "labels")
         return self.path.stem if is_viewers and _DIGEST.fullmatch(self.path.stem) else None
 
     @property
     def asked(self) -> str:
-        """What that judge was asked; empty if it is not known."""
+        """The instructions of that judge; empty if unknown."""
         return next((label.asked for label in self.labels if label.asked), "")
 
 
 def read_labels(path: Path) -> LabelFile:
-    """Raises SuiteError with every mistake of the file."""
+    """Read a file. Raises SuiteError with every mistake in it."""
     labels: list[Label] = []
     problems: list[Problem] = []
     ids: set[str] = set()
@@ -70,7 +71,7 @@ def read_labels(path: Path) -> LabelFile:
         if isinstance(label, Problem):
             problems.append(label)
             if label.code in ("missing-field", "unknown-key") and path.suffix.lower() == ".csv":
-                break  # it is the header, so every further row has the same
+                break  # it is the header, so every other row has the same
         elif label.id in ids:
             assert isinstance(row, Row)
             problems.append(row.source.problem("duplicate-id", "id", f"the id `{label.id}` is already used"))
@@ -105,7 +106,7 @@ def _label(row: Row) -> Label | Problem:
 
 
 def _meant(name: str, values: dict[str, Any]) -> str | None:
-    """The column that a misspelt one stands for. Columns of other people's are none of ours: `note` is not `other`."""
+    """The column that a misspelt name stands for. Unrelated columns are ignored: `note` is not `other`."""
     spellings = {spelling: names for names in _COLUMNS.values() for spelling in names}
     meant = None if name in spellings else nearest(name, spellings, 0.8)
     return meant if meant and not any(one in values for one in spellings[meant]) else None

@@ -1,8 +1,7 @@
-"""Testing a judge: it is asked about replies that people have labelled, and its verdicts beside their labels give its
-figures and its passport.
+"""Judge tests: the judge is asked about replies with human labels, and the comparison gives its figures and its result.
 
-The labelled replies become a suite like any other, whose target answers from the file. So a judge is tested by the code
-that asks it in a run: the same prompt, limits, retries and journal.
+The labelled replies become an ordinary suite, whose target answers from the file. So a judge is tested by the code that
+asks it in a run: the same prompt, limits, retries and journal.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from msgspec import structs
 from rejoinder._version import __version__
 from rejoinder.calibration.labels import Label, LabelFile
 from rejoinder.calibration.subjects import Subject, has_template
-from rejoinder.engine.passports import judge_identity
-from rejoinder.engine.receipt import now
-from rejoinder.formatting import judge_digest
+from rejoinder.formatting.judge import judge_digest
 from rejoinder.model import (
     AnyCheck,
     Case,
@@ -35,7 +32,10 @@ from rejoinder.model import (
     kind_of,
 )
 from rejoinder.model.passports import Figures, Finding, Labels, Passport, Rates
-from rejoinder.stats import Confusion, kappa, kappa_interval, position_bias, self_consistency, wilson
+from rejoinder.runs.passports import judge_identity
+from rejoinder.runs.receipt import now
+from rejoinder.stats.agreement import Confusion, kappa, kappa_interval, position_bias, self_consistency
+from rejoinder.stats.intervals import wilson
 
 
 def read_findings(results: Iterable[Result]) -> list[Finding]:
@@ -58,9 +58,9 @@ def read_findings(results: Iterable[Result]) -> list[Finding]:
 
 
 def measure(findings: Sequence[Finding]) -> tuple[Confusion, Figures]:
-    """How far the judge agrees with people, with itself and with both orders. Each reply counts once: by its first
-    verdict; repeats only show how steady the judge is. Replies without a verdict are left out, and where there are
-    any, the figures are given a second time, with each of them as a wrong verdict."""
+    """The judge's agreement with human labels, with itself and across both orders. Each reply counts once, by its first
+    verdict; repeats only show how steady the judge is. Replies without a verdict are excluded, and if there are any,
+    the figures are given a second time with each of them as a wrong verdict."""
     scored = [finding for finding in findings if finding.verdicts]
     table = Confusion.of((finding.label, finding.verdicts[0]) for finding in scored)
     whole = Confusion.of((one.label, one.verdicts[0] if one.verdicts else not one.label) for one in findings)
@@ -154,6 +154,6 @@ def _case(label: Label, subject: Subject) -> Case:
 
 
 def is_test_of(run: Receipt, suite: Suite, subject: Subject) -> bool:
-    """Whether it is a run of these labels, with this judge."""
+    """Whether a run is a test of this judge with these labels."""
     is_same_suite = [one.path for one in run.suites] == [suite.path]
     return is_same_suite and subject.target.name in [target.name for target in run.targets]

@@ -1,4 +1,4 @@
-"""What new grades of a run change: other checks on the recorded replies."""
+"""Changes by a re-grade of a run: other checks on the recorded replies."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from rejoinder.engine.earlier import renamed_suites
 from rejoinder.engine.plan import Place
-from rejoinder.engine.run_report import RunReport
 from rejoinder.model import Result
 from rejoinder.model.chosen_names import ChosenNames
+from rejoinder.runs.earlier import renamed_suites
+from rejoinder.runs.report import RunReport
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A conversation that is graded differently than before, and the checks that say so."""
+    """A conversation whose grade changed, and the checks that changed it."""
 
     suite: str
     id: str
     target: str
     trial: int
     before: str | None
-    """Its status then; None if it was not graded."""
+    """Its earlier status; None if it was not graded."""
     now: str | None
     checks: list[str]
-    """What each check, in each turn, says now that it did not say before."""
+    """The new verdicts of checks in each turn."""
 
 
 def compare_grades(before: RunReport, now: RunReport, cases: ChosenNames | None = None) -> list[Change]:
-    """Every conversation whose status differs, or what a check says in one of its turns; in document order. `cases`:
-    those that were graded, if it was not all."""
+    """Every conversation with a different status, or a different verdict in one of its turns; in document order.
+    `cases`: the graded ones, if not all."""
     suites = [[result.suite for result in report.results] for report in (before, now)]
-    names = renamed_suites(*suites)  # the checks may be those of another file
+    names = renamed_suites(*suites)  # the checks may come from another file
     old = {_place(result, names): _grade(result) for result in before.results}
     changes: list[Change] = []
     for result in now.results:
@@ -57,7 +57,7 @@ def _change(place: Place, before: str | None, now: str | None, checks: list[str]
 
 
 def _grade(result: Result) -> tuple[str, dict[str, str]]:
-    """The status of a conversation, and what each check says in each turn."""
+    """A conversation's status, and each check's verdict in each turn."""
     said: dict[str, str] = {}
     for turn in result.turns:
         for check in turn.checks:

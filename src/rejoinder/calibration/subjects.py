@@ -1,4 +1,4 @@
-"""The judge that is tested: found in a suite by its name, its words or its digest, or made from criteria."""
+"""The tested judge: found in a suite by its name, its words or its digest, or made from criteria."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rejoinder.calibration.labels import LabelFile
 from rejoinder.errors import UsageError
-from rejoinder.formatting import judge_digest
+from rejoinder.formatting.judge import judge_digest
 from rejoinder.model import (
     Case,
     Compare,
@@ -23,40 +23,40 @@ from rejoinder.model import (
     walk_case,
 )
 from rejoinder.model.passports import describe_judge
-from rejoinder.roles import find_target, pair_of
 from rejoinder.spelling import did_you_mean
+from rejoinder.validation.roles import find_target, pair_of
 
 
 class Subject(Struct, frozen=True):
-    """The judge that is tested, and the suite that it comes from."""
+    """The tested judge, and its suite."""
 
     check: Judged
     suite: Suite
     target: Target
     takes_criteria: bool = False
-    """Is what it is asked the case's own, so that a row may say it?"""
+    """Whether its criteria come from the case, so that a row may set them."""
     outcome: str | None = None
-    """What all cases of the suite demand, where they demand the same."""
+    """The outcome that all cases of the suite require, if it is the same."""
 
 
 def plain_judge(criteria: str) -> LlmJudge:
-    """The judge that `llm_judge: {criteria: ...}` is."""
+    """The judge of `llm_judge: {criteria: ...}`."""
     written = msgspec.json.encode({"criteria": criteria}).decode()
     return LlmJudge(criteria=criteria, written=written)
 
 
 class _Asked(Struct, frozen=True):
-    """What a judge is asked in one case."""
+    """A judge's criteria in one case."""
 
     words: str
-    """What the column `criteria` can say instead."""
+    """The part that the column `criteria` can replace."""
     rest: str
-    """What no column can: a rubric, a template."""
+    """The part that no column can replace: a rubric, a template."""
     other: str | None
 
 
 class FoundJudge(Struct, frozen=True):
-    """A judge of a suite, the first case that it stands in, and what it is asked in all of them."""
+    """A judge of a suite, the first case with it, and its criteria in all cases."""
 
     check: Judged
     case: Case
@@ -67,7 +67,8 @@ class FoundJudge(Struct, frozen=True):
 
 
 def find_judge(suites: Iterable[Suite], name: str | None) -> FoundJudge:
-    """The one judge of suites that a name means: the check's own, its words, or the beginning of its digest."""
+    """The single judge of suites that matches a name: the check's own name, its words, or the beginning of its
+    digest."""
     known: dict[str, FoundJudge] = {}
     for suite in suites:
         for case in suite.cases:
@@ -95,7 +96,8 @@ def find_judge(suites: Iterable[Suite], name: str | None) -> FoundJudge:
 
 
 def _names(judge: Judged) -> tuple[str | None, ...]:
-    """What it may be called. Its words as they are written: filled in they may hold secrets, and names are shown."""
+    """The names that identify a judge. Its words are used as written: filled in they may hold secrets, and names are
+    shown."""
     kind = kind_of(judge)
     return judge.name, kind, describe_judge(kind, judge.written), describe_judge("", judge.written)
 
@@ -117,7 +119,8 @@ def has_template(judge: LlmJudge) -> bool:
 
 
 def subject_of(found: FoundJudge, target: str | None, file: LabelFile) -> Subject:
-    """The judge as its suite has it, or answered by another target. Raises UsageError where the labels do not do."""
+    """The suite's judge, or the same judge answered by another target. Raises UsageError if the labels do not
+    suit it."""
     check = found.check
     words = {asked.words for asked in found.asked}
     if len({asked.rest for asked in found.asked}) > 1:
@@ -144,12 +147,12 @@ def subject_of(found: FoundJudge, target: str | None, file: LabelFile) -> Subjec
 
 
 def _has_words(check: Judged) -> bool:
-    """Does it say itself what is demanded? Else the case's outcome does."""
+    """Whether the check has its own criteria. Otherwise the case's outcome is judged."""
     return bool(isinstance(check, LlmJudge | Compare) and (check.criteria or getattr(check, "prompt", None)))
 
 
 def _has_others(found: FoundJudge, check: Compare, file: LabelFile) -> bool:
-    """Whether there is something to compare each labelled reply with. What a target says now has no label."""
+    """Whether each labelled reply has another to compare with. A target's current reply has no label."""
     if check.other is not None and len({asked.other for asked in found.asked}) == 1:
         return True
     by_reference = check.other is None and check.other_target is None
@@ -157,7 +160,7 @@ def _has_others(found: FoundJudge, check: Compare, file: LabelFile) -> bool:
 
 
 def _refuse_criteria(words: str, file: LabelFile) -> None:
-    """A judge that is asked the same in every case is tested as it is: its passport says what it was asked."""
+    """Refuse criteria in labels for a judge with the same criteria in every case: its result records those."""
     for label in file.labels:
         if label.outcome and label.outcome.strip() != words.strip():
             raise UsageError(
@@ -180,13 +183,13 @@ def _target_of(found: FoundJudge, target: str | None) -> Target:
 
 
 def plain_subject(criteria: str, suite: Suite, target: Target, file: LabelFile) -> Subject:
-    """A judge that no suite has."""
+    """A judge that is not in any suite."""
     _refuse_criteria(criteria, file)
     return Subject(plain_judge(criteria), suite, target)
 
 
 def digest_of(subject: Subject) -> str:
-    """By which its labels and its passport are known."""
+    """The digest that identifies its labels and its test result."""
     return judge_digest(subject.check)
 
 

@@ -44,8 +44,8 @@ SHOWN = 50
 
 
 def compare_sides(a: Side, b: Side, *, margin: float = MARGIN, shown: int = SHOWN) -> RunComparison:
-    """`margin`: what counts as no difference. `shown`: of so many cases that broke, and that were fixed, replies are
-    kept. Lists of cases are read from the disk when they are walked through. Raises NoRoom if it is full."""
+    """Compare two runs. `margin`: differences up to it count as none. `shown`: maximum of broken and of fixed cases
+    whose replies are kept. Lists of cases are read from disk during iteration. Raises NoRoom if the disk is full."""
     [found] = compare_pairs([(a, b)], margin=margin, shown=shown)
     return found
 
@@ -53,8 +53,8 @@ def compare_sides(a: Side, b: Side, *, margin: float = MARGIN, shown: int = SHOW
 def compare_pairs(
     pairs: Iterable[tuple[Side, Side]], *, margin: float = MARGIN, shown: int = SHOWN
 ) -> list[RunComparison]:
-    """Several comparisons that stand in one answer. Their verdicts are corrected together (Holm): of twenty equal
-    runs one would be called different else. So are their first tries, and their tags."""
+    """Several comparisons in one answer. Their verdicts are corrected together (Holm): otherwise one of twenty equal
+    runs would be called different. The same holds for their first tries, and for their tags."""
     try:
         every = [_Comparing(a, b) for a, b in pairs]
         parts = {(place, name): part for place, one in enumerate(every) for name, part in one.groups.items()}
@@ -70,7 +70,7 @@ def compare_pairs(
 
 
 class _Answer(Struct, frozen=True):
-    """The comparisons of one answer, by the place of the two runs and the name of a group or tag."""
+    """The comparisons of one answer, by the position of the two runs and the name of a group or tag."""
 
     eventual: dict[tuple[int, str], Comparison]
     first_try: dict[tuple[int, str], Comparison]
@@ -94,7 +94,8 @@ class _Comparing:
 
     @property
     def groups(self) -> dict[str, _Rates]:
-        """What has a rate of its own: targets and conditions if there are several, else the whole without a name."""
+        """The groups with their own rate: targets and conditions if there are several, else the whole without
+        a name."""
         known = {name: self.counts.groups[group] for group, name in self._names.items()}
         return known if len(known) > 1 else {"": self.counts.whole}
 
@@ -171,7 +172,7 @@ class _Comparing:
 
 
 def _read(table: Table, place: int, side: Side) -> ComparedRun:
-    """Every result of a side into the table, and what the side has as a whole."""
+    """Read every result of a side into the table; return the side's overall data."""
     statuses, targets, variants = Counter[str](), dict[str, None](), dict[str, None]()
     for number, result in enumerate(side.counted()):
         table.add(place, side, result, number)
@@ -191,18 +192,18 @@ def _read(table: Table, place: int, side: Side) -> ComparedRun:
 
 
 def _by_case(matches: Iterable[Match]) -> Iterator[list[Match]]:
-    """One list for each case: replies of several targets or variants to one question are no cases of their own, nor
-    are the conditions of a task."""
+    """One list per case: replies of several targets or variants to one question are not separate cases, nor are the
+    conditions of a task."""
     return (list(group) for _, group in groupby(matches, key=lambda one: one.task))
 
 
 class _Rates:
-    """The pairs that there are, with the number of cases that have them."""
+    """The pairs of trial counts, each with its number of cases."""
 
     def __init__(self) -> None:
         self.eventual, self.first_try = Counter[Pair](), Counter[Pair]()
         self.tries = Counter[PairOfTries]()
-        """Of each match."""
+        """Counted per match."""
 
     def add(self, matches: Sequence[Match]) -> None:
         self.eventual[_pair(matches, _eventual)] += 1
@@ -212,18 +213,18 @@ class _Rates:
 
 
 class _Counts:
-    """What is counted of all matches."""
+    """The counts of all matches."""
 
     def __init__(self) -> None:
         self.edited = self.same_words = 0
         self.pairs = Counter[Pair]()
-        """Of each match."""
+        """Counted per match."""
         self.whole = _Rates()
         self.groups: dict[Group, _Rates] = {}
         self.tags: dict[tuple[str, Group], Counter[Pair]] = {}
 
     def add(self, matches: Sequence[Match]) -> None:
-        """The matches of one case."""
+        """Count the matches of one case."""
         self.add_rates(matches)
         for one in matches:
             self.pairs[one.a.eventual, one.b.eventual] += 1
@@ -239,7 +240,7 @@ class _Counts:
 
 
 def _names_of(groups: Iterable[Group]) -> dict[Group, str]:
-    """In order, by what tells them apart; a group that is alone needs no name."""
+    """The distinguishing names of groups, in order; a single group needs no name."""
     known = sorted(groups, key=lambda group: (group[0], _ORDER.index(group[1])))
     told = [len({group[place] for group in known}) > 1 for place in range(2)]
     whole = [(target, condition or "not sharded") for target, condition in known]

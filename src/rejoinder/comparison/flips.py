@@ -1,4 +1,6 @@
-"""Where the conversations of flipped cases part. Replies are read a second time, and only a few are kept."""
+"""The first difference between the conversations of changed cases. Replies are read a second time, and only a few are
+kept.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,17 @@ from rejoinder.model.comparisons import Differs, Flip, Moment, first_difference
 from rejoinder.model.figures import CaseChange
 from rejoinder.model.results import CaseName, CheckResult, Result, TurnResult, answered_back
 from rejoinder.stats.comparison import Pair
+from rejoinder.words.numbers import both_ends
 
 LONGEST_TEXT = 4000
-"""Characters that are kept of a prompt or reply, and"""
+"""Maximum characters kept of a prompt or reply, and"""
 MOST_TURNS = 100
-"""turns that are kept of a conversation which is shown."""
+"""maximum turns kept of a conversation that is shown."""
 MOST_CHECKS, LONGEST_CHECK = 3, 200
 
 
 class Told(Struct, frozen=True):
-    """What is kept of one conversation."""
+    """The kept part of one conversation."""
 
     steps: bytes
     """Three numbers for each turn: digests of prompt and reply, and whether it passed."""
@@ -39,12 +42,12 @@ class Shown(Struct, frozen=True):
 
     title: str
     texts: tuple[tuple[str, str | None], ...]
-    """Prompts and replies."""
+    """Prompts and replies, in pairs."""
     fails: tuple[str, ...]
 
 
 class Parting(Struct, frozen=True):
-    """Where two conversations part."""
+    """The first difference between two conversations."""
 
     turn: int
     differs: Differs | None
@@ -60,7 +63,8 @@ _JOINED = "JOIN flips ON flips.place = matches.place"
 def find_flips(
     sides: tuple[Side, Side], table: Table, changes: Mapping[Pair, CaseChange], shown: int
 ) -> Sequence[Flip]:
-    """Every case that changed, in order; with replies for the first `shown` that broke and as many that were fixed."""
+    """Every case that changed, in order; with replies for the first `shown` broken and the first `shown` fixed
+    cases."""
     left = {True: shown, False: shown}
     for row in table.rows(matched_rows(FLIPPED)):
         match = match_of(row)
@@ -78,7 +82,8 @@ def find_flips(
 
 
 def _find_partings(sides: tuple[Side, Side], table: Table) -> None:
-    """Of each flip, where a trial that passed in one run parts from one that did not in the other."""
+    """Find, for each changed case, the first difference between a trial that passed in one run and one that did not in
+    the other."""
     wanted = table.rows("SELECT in_a, place, is_shown FROM flips ORDER BY in_a")
     for (_, place, is_shown), result in _read(sides[0], wanted):
         told = _packed(_told(result, bool(is_shown)))
@@ -93,7 +98,7 @@ T = TypeVar("T")
 
 
 def _packed(value: Struct) -> str:
-    """By the standard library, which also writes halves of characters."""
+    """A value as JSON by the standard library, which can also write unpaired surrogates."""
     return json.dumps(msgspec.to_builtins(value))
 
 
@@ -102,7 +107,7 @@ def _unpacked(text: str, kind: type[T]) -> T:
 
 
 def _read(side: Side, wanted: Iterator[Row]) -> Iterator[tuple[Row, Result]]:
-    """The results that are wanted by their place, in order."""
+    """The results at the wanted positions, in order."""
     row = next(wanted, None)
     for number, result in enumerate(side.counted() if row is not None else ()):
         if row is None:
@@ -120,33 +125,27 @@ def _told(result: Result, is_shown: bool) -> Told:
 
 def _shown(result: Result) -> Shown:
     fails = () if result.passed else tuple(_failed(result))
-    return Shown(cut(result.title), tuple(map(_text, result.turns[:MOST_TURNS])), fails)
+    return Shown(both_ends(result.title, LONGEST_TEXT), tuple(map(_text, result.turns[:MOST_TURNS])), fails)
 
 
 def _text(turn: TurnResult) -> tuple[str, str | None]:
-    return cut(turn.prompt), None if turn.response is None else cut(turn.response)
-
-
-def cut(text: str, most: int = LONGEST_TEXT) -> str:
-    """A long text by its beginning and its end."""
-    if len(text) <= most:
-        return text
-    end = most // 4
-    return f"{text[: most - end]} [... {len(text) - most:,} characters left out ...] {text[-end:]}"
+    return both_ends(turn.prompt, LONGEST_TEXT), None if turn.response is None else both_ends(
+        turn.response, LONGEST_TEXT
+    )
 
 
 def _failed(result: Result) -> Iterable[str]:
-    """What a conversation failed: its error, or the first checks of its last turn and of the whole; where these passed,
-    those of the planned turns that failed before."""
+    """The failures of a conversation: its error, or the first failed checks of its last turn and of the whole; if these
+    passed, the failed checks of earlier planned turns."""
     if result.error is not None:
-        yield cut(f"{result.error.type} error: {result.error.message}", LONGEST_CHECK)
+        yield both_ends(f"{result.error.type} error: {result.error.message}", LONGEST_CHECK)
         return
     failed = [check for check in result.deciding_checks if not check.passed]
     if not failed:
         lasts = (turns[-1] for turns in answered_back(result.turns))
         failed = [check for turn in lasts if not turn.passed for check in turn.checks if not check.passed]
     for check in failed[:MOST_CHECKS]:
-        yield cut(_title(check), LONGEST_CHECK)
+        yield both_ends(_title(check), LONGEST_CHECK)
 
 
 def _title(check: CheckResult) -> str:

@@ -1,4 +1,4 @@
-"""Which case of A is which case of B."""
+"""Matching the cases of A with the cases of B."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ INSERT INTO matches (a, b, renamed) SELECT a, b, renamed FROM (
 
 
 Group = tuple[str, str]
-"""What has a rate of its own: a target, and a condition of sharded tasks, or no condition."""
+"""A group with its own rate: a target, and a condition of sharded tasks, or no condition."""
 
 
 class Match(NamedTuple):
-    """A case in both runs: its names differ if it was renamed."""
+    """A case in both runs. Its names differ if it was renamed."""
 
     place: int
     a: Tally
@@ -56,12 +56,12 @@ class Match(NamedTuple):
 
     @property
     def group(self) -> Group:
-        """A variant of a prompt counts as another target."""
+        """The group of a match. A variant of a prompt counts as another target."""
         return ", ".join(filter(None, (self.in_b.target, self.in_b.variant))), self.b.condition
 
     @property
     def task(self) -> tuple[str, str]:
-        """The conditions of a task are one case, as replies of several targets to one question are."""
+        """The task of a match. Its conditions are one case, like replies of several targets to one question."""
         return self.in_b.file, task_of(self.in_b.id, self.b.condition)
 
 
@@ -69,7 +69,7 @@ _ENDS = [1 + len(_TALLY), 1 + 2 * len(_TALLY), 1 + 2 * len(_TALLY) + len(_NAME)]
 
 
 def match_of(row: Row) -> Match:
-    """A row of `matched_rows`; further columns are left."""
+    """A row of `matched_rows` as a match; additional columns are ignored."""
     tallies, names, end = _ENDS
     a, b = Tally(*row[1:tallies]), Tally(*row[tallies:names])
     return Match(row[0], a, b, read_name(row[names:end]), read_name(row[end : end + len(_NAME)]))
@@ -91,8 +91,8 @@ T = TypeVar("T")
 
 
 class Matching:
-    """Cases match by file, id, target and variant. Of those that only one run has, a pair with the same question and
-    the same checks is one case under two names, unless several could be meant."""
+    """Matches cases by file, id, target and variant. Of the cases that only one run has, a pair with the same question
+    and the same checks is one case under two names, unless several pairs are possible."""
 
     def __init__(self, table: Table, a: Side, b: Side) -> None:
         self._table = table
@@ -107,7 +107,7 @@ class Matching:
         return Listed(self._table, matched_rows(where), lambda row: make(match_of(row)))
 
     def renamed(self) -> Listed[Renamed]:
-        """Those of the matched that have another name in B."""
+        """Matched cases with another name in B."""
         a, b = self._sides
         return self.matched(lambda one: Renamed(a.named(one.in_a), b.named(one.in_b)), "renamed")
 
@@ -116,12 +116,12 @@ class Matching:
         return self._names(side, f"FROM cases WHERE {lone} ORDER BY file, place, {NAME}")
 
     def left_out(self) -> Listed[CaseName]:
-        """In both runs, and never begun in one of them."""
+        """Cases in both runs that never began in one of them."""
         never = f"number IN (SELECT pairs.a FROM {_PAIRED} WHERE NOT ({_PUT}))"
         return self._names(0, f"FROM cases WHERE side = 0 AND {never} ORDER BY {NAME}")
 
     def unmeasured(self) -> Iterator[Match]:
-        """In both runs, and spoilt in one of them as a whole."""
+        """Cases in both runs that are entirely invalid in one of them."""
         columns = f"{_of('a', _TALLY)}, {_of('b', _TALLY)}, {_of('a', _NAME)}, {_of('b', _NAME)}"
         query = f"SELECT 0, {columns} FROM {_PAIRED} WHERE {_PUT} AND NOT (a.trials AND b.trials)"
         return map(

@@ -1,4 +1,4 @@
-"""A run in a comparison, and what each of its results counts for its case."""
+"""A run in a comparison, and the counts of each result for its case."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Side(Struct, frozen=True):
     results: Iterable[Result]
     """They are read twice, one at a time."""
     target: str | None = None
-    """Only its results count, and cases match those of another target."""
+    """Only this target's results count, and its cases match another target's."""
     variant: str | None = None
-    """The same for a variant; empty for results that have none."""
+    """Like `target`, for a variant; empty for results without one."""
 
     def counted(self) -> Iterator[Result]:
         return filter(self._counts, self.results)
@@ -36,29 +36,29 @@ class Side(Struct, frozen=True):
         return is_of_target and (self.variant is None or (result.variant or "") == self.variant)
 
     def name_of(self, result: Result) -> CaseName:
-        """What the result's case is matched by."""
+        """The name by which the result's case is matched."""
         name = result.case
         target = "" if self.target is not None else name.target
         return name._replace(target=target, variant="" if self.variant is not None else name.variant)
 
     def named(self, name: CaseName) -> CaseName:
-        """The case with its target and variant, if it was matched without."""
+        """The case with its target and variant, if it was matched without them."""
         target = name.target if self.target is None else self.target
         return name._replace(target=target, variant=name.variant if self.variant is None else self.variant)
 
 
 class Tally(NamedTuple):
-    """What the trials of a case come to: sums over its results. Its fields are columns of the table of cases."""
+    """The sums over a case's trials. Its fields are columns of the table of cases."""
 
     place: int = 0
     question: int = 0
-    """The same number for the same question and checks; 0 if nothing was checked."""
+    """An equal number for the same question and checks; 0 if nothing was checked."""
     said: int = 0
-    """A digest of the replies: the sum of those of the trials, whatever their order."""
+    """A digest of the replies: the sum of the trials' digests, whatever their order."""
     tags: str = ""
     skipped: int = 0
     trials: int = 0
-    """This and the next eleven are those of `TrialCounts`."""
+    """This and the next eleven fields match `TrialCounts`."""
     passed: int = 0
     first: int = 0
     gained: int = 0
@@ -77,12 +77,12 @@ class Tally(NamedTuple):
     tokens: int = 0
     conversations: int = 0
     passing: int | None = None
-    """Which result is the first that passed, and which the first that did not."""
+    """The position of the first result that passed; the next field has the first that did not."""
     failing: int | None = None
     condition: str = ""
-    """How its task was put, if it has shards."""
+    """The form of its task, if it has shards."""
     spoilt: int = 0
-    """Conversations that a simulated user spoilt; they are in no other number."""
+    """Invalid conversations; no other number includes them."""
 
     @property
     def eventual(self) -> Trials:
@@ -103,14 +103,14 @@ class Tally(NamedTuple):
         return "passed" if self.passed else "error" if self.errors == self.trials else "failed"
 
     def says_as(self, other: Tally) -> bool:
-        """True if both have the same replies: of unequal trials, each in the same share of them."""
+        """True if both have the same replies; with unequal numbers of trials, each in the same share of them."""
         if self.trials == other.trials:
             return self.said == other.said
         return (self.said * other.trials - other.said * self.trials) & KEPT == 0
 
     @property
     def spent(self) -> tuple[float | None, float | None, float | None]:
-        """The mean cost of a conversation, seconds of a reply and tokens of a conversation."""
+        """The mean cost of a conversation, seconds per reply and tokens per conversation."""
         return (
             self.cost / self.costs if self.costs else None,
             self.seconds / self.replies if self.replies else None,
@@ -120,18 +120,18 @@ class Tally(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def trials_of(passed: int, trials: int, errors: int, spoilt: int = 0) -> Trials:
-    """Cases are many and their counts few: equal ones are one value."""
+    """Trial counts, cached: cases are many and their counts few, so equal ones share one value."""
     return Trials(passed, trials, errors, spoilt)
 
 
 _TRIALS = slice(Tally._fields.index("trials"), Tally._fields.index("unjudged") + 1)
 KEPT = (1 << 61) - 1
-"""Bits of a digest: two of them can be added."""
+"""Bits of a digest that are kept: two digests can be added."""
 _encode = msgspec.json.Encoder().encode
 
 
 def tally_of(result: Result, number: int) -> Tally:
-    """What one result counts. `number`: its place among the results of its side."""
+    """The counts of one result. `number`: its position among its side's results."""
     tags = tags_in_text(result.tags) if result.tags else ""
     if result.status == "skipped":
         return Tally(skipped=1, tags=tags, condition=result.condition or "")
@@ -161,7 +161,7 @@ def tally_of(result: Result, number: int) -> Tally:
 
 @lru_cache(maxsize=1 << 10)
 def tags_in_text(tags: tuple[str, ...]) -> str:
-    """One on each line, so that those of several trials can be joined."""
+    """One tag per line, so that the tags of several trials can be joined."""
     return "".join(f"{json.dumps(tag)}\n" for tag in tags)
 
 
@@ -171,7 +171,7 @@ def read_tags(text: str) -> frozenset[str]:
 
 
 def votes_of(checks: Iterable[CheckResult]) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """The checks that a judge gave several votes on, with the votes."""
+    """The checks with several votes of a judge, and the votes."""
     for check in checks:
         if check.judge is not None and len(check.votes) > 1:
             yield check.check, tuple(map(float, check.votes))

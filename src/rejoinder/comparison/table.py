@@ -1,7 +1,7 @@
-"""The cases of both runs, in a table on the disk: memory does not grow with them, in whatever order they come.
+"""The cases of both runs, in a table on disk: memory does not grow with them, in whatever order they come.
 
-The table is a private database of SQLite without a name. It stays within a small cache in memory, goes to a temporary
-file where that is full, and is gone with the last value that reads from it.
+The table is a private database of SQLite without a name. It stays within a small cache in memory, uses a temporary file
+if that is full, and is deleted with the last value that reads from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEEPS = {
     "failing": "coalesce(failing, excluded.failing)",
     "condition": "condition",
 }
-"""How a further trial changes what is kept of its case; all others are added up."""
+"""The fields that another trial changes in special ways; all other fields are summed."""
 _REAL = ("cost", "seconds")
 SCHEMA = f"""
 CREATE TABLE cases (
@@ -53,7 +53,7 @@ Row = tuple[Any, ...]
 
 
 class NoRoom(RejoinderError):
-    """The table cannot be written."""
+    """The table cannot be written because the disk is full."""
 
     exit_code = 3
 
@@ -84,7 +84,7 @@ class Table:
         return self._rows.execute(query, values).fetchone()[0]
 
     def add(self, place: int, side: Side, result: Result, number: int) -> None:
-        """`place`: 0 for A, 1 for B. `number`: the result's place among those of its side."""
+        """Add a result. `place`: 0 for A, 1 for B. `number`: its position among its side's results."""
         name = [text.encode("utf-8", "surrogatepass") for text in side.name_of(result)]
         self._rows.execute(_ADD, (place, *name, *tally_of(result, number)))
         if result.status != "skipped" and result.turns:
@@ -95,7 +95,7 @@ class Table:
 
 
 def read_name(columns: Iterable[bytes]) -> CaseName:
-    """A name, of which a half of a character may be left: its bytes sort as its characters do."""
+    """A name from its columns. It may contain an unpaired surrogate; its bytes sort like its characters."""
     return CaseName(*(text.decode("utf-8", "surrogatepass") for text in columns))
 
 
@@ -122,7 +122,7 @@ def _numbers(content: bytes) -> array[float]:
 
 
 class Spent:
-    """What the matched cases cost in both runs, in dollars, seconds or tokens."""
+    """The cost of the matched cases in both runs, in dollars, seconds or tokens."""
 
     def __init__(self, table: Table, kind: int) -> None:
         self._table = table
@@ -152,7 +152,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Listed(Sequence[T_co], Generic[T_co]):
-    """What a query finds, read from the disk: one at a time when walked through."""
+    """The results of a query, read from disk: one at a time during iteration."""
 
     def __init__(self, table: Table, query: str, make: Callable[[Row], T_co]) -> None:
         self._table = table

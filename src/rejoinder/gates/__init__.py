@@ -1,4 +1,4 @@
-"""Gates: what a run came to in verdicts, kept as a baseline, and rules that it has to keep.
+"""Gates: the verdicts of a run, kept as a baseline, and the rules that a run must meet.
 
 No name is imported here, so that a command loads only what it uses.
 """

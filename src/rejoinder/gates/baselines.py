@@ -1,9 +1,10 @@
-"""What a run came to in verdicts: every trial of every case, without replies. As a file it is a baseline.
+"""The verdicts of a run: every trial of every case, without replies. As a file it is a baseline.
 
     .rejoinder/baselines/NAME.json
 
 The file is made to be committed: a line for each case, in the order of their names, and the same bytes for the same
-run. It may come with a cloned repository, so it is read within bounds and as a run folder's files are (run_files.py).
+run. It may come with a cloned repository, so its size is limited and it is read like a run folder's files
+(run_files.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rejoinder.run_files import RunDamaged, make_folder, read_whole, refuse_link
 
 FORMAT = 2
 LARGEST_FILE = 1 << 26
-"""Bytes. A hundred thousand conversations take some 15 million."""
+"""Maximum bytes. A hundred thousand conversations take about 15 million."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _AGAIN = "Make it again with `rejoinder baseline save RUN --name NAME`."
 Amount: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[float, Meta(ge=0, le=LARGEST)]
@@ -36,13 +37,13 @@ Amount: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)] | Annotated[float, Me
 class Trial(Struct, frozen=True):
     trial: Count
     status: Literal["passed", "failed", "error"]
-    """How it ended, follow-ups and all."""
+    """Its result, including follow-ups."""
     first_try: bool
-    """Whether it was right before it was answered back. One that was doubted may have failed in the end."""
+    """Whether it passed before any follow-up. If right replies were doubted, it may have failed later."""
     cost: Amount | None
-    """Dollars, judges included; None where something has no known price."""
+    """Dollars, including judges; None if a part has no known price."""
     latency_s: tuple[Amount, ...]
-    """The time of each reply of a model."""
+    """Seconds of each reply of a model."""
 
 
 class CaseTrials(Struct, frozen=True, omit_defaults=True):
@@ -55,15 +56,15 @@ class CaseTrials(Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...]
     trials: tuple[Trial, ...]
     needed: tuple[Count, Count] | None = None
-    """(4, 5) where four of five trials have to pass; else every one."""
+    """(4, 5) if four of five trials must pass; otherwise every trial must."""
     condition: Condition | None = None
-    """How its task was put, if it has shards. Baselines of earlier versions do not say."""
+    """The form of its task, if it has shards. Baselines of earlier versions lack it."""
     spoilt: Count = 0
-    """Further conversations that a simulated user spoilt."""
+    """Number of additional conversations that a simulated user made invalid."""
 
     @property
     def passes_together(self) -> bool:
-        """Does the case pass by its own rule?"""
+        """Whether the case passes by its own rule."""
         return passes_together(self.passed, len(self.trials), self.needed)
 
     @property
@@ -85,13 +86,13 @@ class Baseline(Struct, frozen=True, omit_defaults=True):
     format: int
     run: str
     suites: tuple[str, ...]
-    """Their files, as seen from the project's root."""
+    """Their files, relative to the project's root."""
     shared_cost: Amount | None
-    """What conversations share, in dollars: embeddings."""
+    """The cost of shared calls, in dollars: embeddings."""
     cases: tuple[CaseTrials, ...]
     """In the order of their keys."""
     unmeasured: tuple[CaseTrials, ...] = ()
-    """Cases without a trial that counts: simulated users spoilt every one."""
+    """Cases without a valid trial: simulated users made every one invalid."""
 
     def __post_init__(self) -> None:
         keys = [case.key for case in (*self.cases, *self.unmeasured)]
@@ -100,7 +101,7 @@ class Baseline(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_of_one_trial(self) -> bool:
-        """Was each case tried once?"""
+        """Whether each case was tried once."""
         return all(len(case.trials) <= 1 for case in self.cases)
 
     @property
@@ -109,15 +110,15 @@ class Baseline(Struct, frozen=True, omit_defaults=True):
 
 
 class Matched(NamedTuple):
-    """A baseline whose cases have the names that they have in a run, and what was renamed for that."""
+    """A baseline with its cases renamed as in a run, and notes on the renaming."""
 
     baseline: Baseline
     notes: tuple[str, ...]
 
 
 def matched_to(now: Baseline, before: Baseline) -> Matched:
-    """Where each of two runs asked one target, and not the same, these are compared with each other, as `compare` does:
-    a changed model is what a gate is for. Likewise variants."""
+    """If each of two runs asked one target, and the targets differ, these are compared with each other, as in
+    `compare`: a gate is meant for a changed model. The same holds for variants."""
     cases, unmeasured, notes = before.cases, before.unmeasured, list[str]()
     for field in ("target", "variant"):
         names = [list(dict.fromkeys(getattr(case, field) or "" for case in one.cases)) for one in (before, now)]
@@ -135,7 +136,7 @@ def matched_to(now: Baseline, before: Baseline) -> Matched:
 def baseline_of(
     run: str, results: Iterable[Result], suites: tuple[str, ...] = (), shared_cost: float | None = 0.0
 ) -> Baseline:
-    """The verdicts of a run; a skipped conversation has none. Raises msgspec.MsgspecError for what no run has."""
+    """The verdicts of a run, without skipped conversations. Raises msgspec.MsgspecError for values that no run has."""
     found: dict[CaseName, tuple[Result, list[Trial | None]]] = {}
     for result in results:
         if result.status == "skipped":
@@ -150,7 +151,7 @@ def baseline_of(
 
 
 def _case(key: CaseName, first: Result, trials: Sequence[Trial | None]) -> CaseTrials:
-    """None stands for a conversation that is spoilt."""
+    """The trials of a case. None in `trials` stands for an invalid conversation."""
     known = [trial for trial in trials if trial is not None]
     ordered, spoilt = tuple(sorted(known, key=lambda trial: trial.trial)), len(trials) - len(known)
     return CaseTrials(*key[:3], key.variant or None, first.tags, ordered, first.needed, first.condition, spoilt)
@@ -164,8 +165,8 @@ def _trial(result: Result) -> Trial:
 
 
 def encode_baseline(baseline: Baseline) -> bytes:
-    """The bytes of its file: a line for each case, so that a difference shows the cases that changed. Plain ASCII: ids
-    and tags may hold characters that a terminal or an editor obeys."""
+    """The bytes of its file: a line for each case, so that a difference shows the changed cases. Plain ASCII: ids and
+    tags may hold control characters for a terminal or an editor."""
     head, cases = msgspec.to_builtins(baseline), msgspec.to_builtins(baseline.cases)
     del head["cases"]
     lines = [f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in head.items()]
@@ -178,7 +179,7 @@ def baselines_folder(root: Path) -> Path:
 
 
 def baseline_file(root: Path, name: str) -> Path:
-    """Where a baseline is kept. Raises UsageError for what cannot be its name."""
+    """The location of a baseline. Raises UsageError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"`{name[:100]}` cannot be the name of a baseline",
@@ -195,7 +196,7 @@ def baseline_names(root: Path) -> list[str]:
 
 
 def baselines_by_run(root: Path) -> dict[str, tuple[str, ...]]:
-    """The names of the baselines that each run is. A file that is no baseline is left out."""
+    """The names of the baselines made from each run. A file that is not a baseline is ignored."""
     found: dict[str, tuple[str, ...]] = {}
     for name in baseline_names(root):
         with contextlib.suppress(RunDamaged):
@@ -205,7 +206,7 @@ def baselines_by_run(root: Path) -> dict[str, tuple[str, ...]]:
 
 
 def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
-    """Keep a baseline, in place of an earlier one of that name. Raises UsageError where it cannot be written."""
+    """Save a baseline, replacing an earlier one of that name. Raises UsageError if it cannot be written."""
     path = baseline_file(root, name)
     try:
         make_folder(path.parent)
@@ -217,7 +218,7 @@ def write_baseline(root: Path, name: str, baseline: Baseline) -> Path:
 
 
 def delete_baseline(root: Path, name: str) -> None:
-    """Raises UsageError where it cannot be deleted. A link is deleted, and not the file it leads to."""
+    """Delete a baseline. Raises UsageError if it cannot be deleted. Of a link, only the link is deleted."""
     path = baseline_file(root, name)
     try:
         refuse_linked_folder(path.parent)
@@ -227,7 +228,7 @@ def delete_baseline(root: Path, name: str) -> None:
 
 
 def read_baseline(path: Path) -> Baseline | None:
-    """A baseline; None if there is no such file. Raises RunDamaged for one that rejoinder did not write."""
+    """A baseline; None if missing. Raises RunDamaged for a file that rejoinder did not write."""
     try:
         refuse_linked_folder(path.parent)
         content = read_whole(path, LARGEST_FILE, _AGAIN)

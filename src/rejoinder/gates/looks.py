@@ -1,18 +1,19 @@
-"""Looks at a run whose cases are repeated until they tell (`--repeat auto`), after whole rounds."""
+"""Looks at a run whose cases are repeated until the result is clear (`--repeat auto`), after whole rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rejoinder.engine.options import MOST_ROUNDS
 from rejoinder.gates.baselines import Baseline, CaseTrials
 from rejoinder.model.figures import Look
-from rejoinder.stats import Trials, compare_runs, count_pairs, look
+from rejoinder.runs.options import MOST_ROUNDS
+from rejoinder.stats.comparison import Trials, compare_runs
+from rejoinder.stats.sequential import count_pairs, look
 
 
 def look_at(cases: Sequence[CaseTrials], before: Baseline, *, in_plan: bool = True) -> Look:
-    """Trial r of a case is paired with trial r of the baseline; a pair with an error says nothing and is left out.
-    Where cases have unequal numbers of trials, the plan is broken."""
+    """The look at a run. Trial r of a case is paired with trial r of the baseline; a pair with an error is excluded. If
+    cases have unequal numbers of trials, the plan is broken."""
     earlier = {case.key: case for case in before.cases}
     matched = [(earlier[case.key], case) for case in cases if case.key in earlier]
     sizes = {len(case.trials) for case in cases}
@@ -23,7 +24,7 @@ def look_at(cases: Sequence[CaseTrials], before: Baseline, *, in_plan: bool = Tr
 
 
 def rounds_of(cases: Iterable[CaseTrials]) -> int:
-    """The most rounds: as many as the baseline has trials of each case, and ten."""
+    """Maximum rounds: the baseline's trials per case, and at most ten."""
     return max(1, min([MOST_ROUNDS, *(len(case.trials) for case in cases)]))
 
 

@@ -1,8 +1,8 @@
-"""`no-new-failures`: cases that passed every time in the baseline and do not pass any more.
+"""`no-new-failures`: cases that passed every time in the baseline and no longer pass.
 
-`no-regression` asks about cases like these; this rule asks about these cases. A single case that broke for good is
-found, which no test of all cases together can see. Trials tell it from chance: `run --against` asks each newly failing
-case again, until it passes once.
+`no-regression` asks about a population of such cases; this rule asks about these very cases. It finds a single broken
+case, which no test of all cases together can detect. Repeated trials exclude chance: `run --against` asks each newly
+failing case again, until it passes once.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from rejoinder.gates.baselines import Baseline, CaseTrials
 from rejoinder.model import CaseName
 from rejoinder.model.figures import NewFailure, NewFailureKind, RuleResult
 from rejoinder.model.runs import ConfirmedCase
-from rejoinder.spelling import count
-from rejoinder.stats import new_failure_chance
+from rejoinder.stats.alarms import new_failure_chance
+from rejoinder.words.numbers import count
 
 LEAST_NOW, LEAST_TOGETHER = 3, 5
-"""Trials that fail a case: those of this run without a pass, and those of both runs."""
+"""Minimum trials that make a case fail: of this run, all without a pass, and of both runs together."""
 MOST_NAMED, LONGEST_NAME = 5, 60
 
 
 class Confirmations(Struct, frozen=True):
-    """What the further trials of newly failing cases came to."""
+    """The results of repeated trials of newly failing cases."""
 
     times: int = 0
-    """How often a case is asked again at the most; 0 for a run that asks none again."""
+    """Maximum repeats of a case; 0 for a run that repeats none."""
     cases: Mapping[CaseName, ConfirmedCase] = {}
 
 
@@ -43,7 +43,7 @@ def find_new_failures(
 
 
 def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
-    """The cases of a run that failed, and passed every trial of the baseline: those to be asked again. `before` has the
+    """The cases of a run that failed, and passed every trial of the baseline: these are asked again. `before` has the
     names of the run (`matched_to`)."""
     earlier = {case.key: case for case in before.cases}
     pairs = ((earlier[case.key], case) for case in now.cases if case.key in earlier)
@@ -51,12 +51,13 @@ def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
 
 
 def _is_newly_failing(before: CaseTrials, now: CaseTrials) -> bool:
-    """An error in the baseline says nothing about the case, so it does not excuse it."""
+    """Whether a case is newly failing. An error in the baseline carries no information, so it does not excuse
+    the case."""
     return before.passed > 0 and before.passed == _told(before) and bool(now.trials) and not now.passed
 
 
 def _told(case: CaseTrials) -> int:
-    """Trials with a verdict."""
+    """Number of trials with a verdict."""
     return len(case.trials) - case.errors
 
 
@@ -88,8 +89,8 @@ def _kind(failed: int, passed: int, before: int, *, has_verdict: bool) -> NewFai
 
 
 def new_failures_rule(rule: str, found: Sequence[NewFailure], compared: int, *, with_target: bool) -> RuleResult:
-    """Fails for a new failure. A case with too few trials, or with errors alone, cannot be told. `compared`: the cases
-    that both runs have."""
+    """The rule's result: it fails for a new failure. For a case with too few trials, or with errors only, it cannot
+    tell. `compared`: the number of cases in both runs."""
     if not compared:
         return RuleResult(rule, "cannot-tell", "no case is in both runs")
     by_kind: dict[NewFailureKind, list[NewFailure]] = {}
@@ -130,7 +131,7 @@ def _described(one: NewFailure, *, with_target: bool) -> str:
 def chance_of_new_failure(
     now: Sequence[CaseTrials], earlier: Mapping[CaseName, CaseTrials], further: Confirmations
 ) -> float | None:
-    """How often the rule would fail for an unchanged suite like this one; None where it cannot fail at all."""
+    """The probability that the rule fails for an unchanged suite like this one; None if it cannot fail at all."""
     pairs = [(earlier[case.key], case) for case in now if case.key in earlier]
     trials = [(_told(before), len(case.trials) + further.times) for before, case in pairs]
     trials = [(a, b) for a, b in trials if a and b >= LEAST_NOW and a + b >= LEAST_TOGETHER]

@@ -1,8 +1,8 @@
-"""Runs that repeat their cases until they tell: whole rounds in one run folder, at most ten.
+"""Runs that repeat their cases until the result is clear: whole rounds in one run folder, at most ten.
 
 The run starts with one round. After each, the verdicts are compared with the baseline's by a plan that allows a look
-after every round (`stats.look`). Another round is the same run with one repeat more: the receipt says so before its
-first call, so a run that is killed goes on where it was.
+after every round (`stats.look`). Another round is the same run with one more repeat: the receipt records it before its
+first call, so a run that is killed continues where it stopped.
 """
 
 from __future__ import annotations
@@ -12,50 +12,50 @@ from pathlib import Path
 from msgspec import structs
 
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import case_name_of, plan
-from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.plan import plan
 from rejoinder.engine.run import resume_run, start_run
-from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import Baseline, baseline_file, read_baseline
 from rejoinder.gates.looks import look_at
 from rejoinder.gates.verbs import verdicts_of
 from rejoinder.model import Suite
 from rejoinder.model.figures import Look
+from rejoinder.runs.names import case_name_of
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.report import RunReport
 
 
 class Watcher:
-    """What is to be seen of rounds: one observer for all of them, unless a class says another."""
+    """The observers of rounds: the same one for all of them, unless a subclass chooses another."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         self._observer = observer
 
     def observer(self) -> Observer | None:
-        """Of the next round."""
+        """The observer of the next round."""
         return self._observer
 
     def looked(self, found: Look) -> None: ...
 
 
-def start_rounds(suites: list[Suite], options: RunOptions, watcher: Watcher) -> RunReport:
-    """A new run of suites, in rounds until they tell."""
-    root = Path(suites[0].root)
-    before = baseline_of_rounds(options, root)
-    _refuse_others(suites, options, before)
+def start_rounds(suites: list[Suite], options: RunOptions, before: Baseline, watcher: Watcher) -> RunReport:
+    """Start a new run of suites, in rounds until the comparison with `before` (from
+    `comparable_baseline`) is clear."""
     rounds = options.selection.rounds
     assert rounds is not None
     options = options.changed(repeat=1, rounds=structs.replace(rounds, run=before.run))
     report = start_run(suites, options, watcher.observer())
     # This process has just written the folder.
-    return _go_on(report, RecordedRun(report.folder, root, trust=True), suites, options, before, watcher)
+    recorded = RecordedRun(report.folder, Path(suites[0].root), trust=True)
+    return _go_on(report, recorded, suites, options, before, watcher)
 
 
 def resume_rounds(
     recorded: RecordedRun, options: RunOptions, watcher: Watcher, *, retry_errors: bool = False
 ) -> RunReport:
-    """Finish the round that a run was in, and go on with others until they tell."""
-    before = baseline_of_rounds(options, recorded.root)
+    """Finish the current round of a run, and continue with more until the result is clear."""
+    before = _baseline_of(options, recorded.root)
     suites = recorded.suites()
     recorded.refuse_foreign_words(suites)
     report = resume_run(recorded, options, watcher.observer(), retry_errors=retry_errors, suites=suites)
@@ -80,8 +80,8 @@ def _go_on(
     return report
 
 
-def baseline_of_rounds(options: RunOptions, root: Path) -> Baseline:
-    """The baseline that rounds are compared with. Raises UsageError if it is gone, or another one."""
+def _baseline_of(options: RunOptions, root: Path) -> Baseline:
+    """The baseline that rounds are compared with. Raises UsageError if it is missing, or was replaced."""
     rounds = options.selection.rounds
     assert rounds is not None
     path = baseline_file(root, rounds.against)
@@ -97,9 +97,9 @@ def baseline_of_rounds(options: RunOptions, root: Path) -> Baseline:
     return found
 
 
-def _refuse_others(suites: list[Suite], options: RunOptions, before: Baseline) -> None:
-    """Before anything is sent: what cannot be compared in rounds."""
-    answers = options.answers
+def comparable_baseline(suites: list[Suite], options: RunOptions) -> Baseline:
+    """The baseline that rounds of these suites are compared with. Raises UsageError if they cannot be compared."""
+    before, answers = _baseline_of(options, Path(suites[0].root)), options.answers
     cached = answers.cache or answers.cache_lifetime_s is not None
     if options.pace.fail_fast or cached or options.selection.shard is not None:
         raise UsageError(
@@ -128,3 +128,4 @@ def _refuse_others(suites: list[Suite], options: RunOptions, before: Baseline) -
             f"no case of this run is in the baseline, which is run {before.run}",
             "Cases are matched by file, id and target.",
         )
+    return before

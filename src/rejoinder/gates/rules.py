@@ -1,9 +1,9 @@
-"""Rules of a gate: read as they are written on the command line, and decided from verdicts alone.
+"""Rules of a gate: read from the command line, and decided from verdicts only.
 
     no-regression   no-new-failures   rate>=90%   cases>=90%   lower>=85%   pass^3>=70%   cost<=1.50   latency_p95<=4s
     tag:NAME:RULE
 
-Several targets have no rate in common: each has to keep the rule, and the worst decides. The cost is that of all.
+With several targets, each must meet the rule, and the worst decides. The cost is the total.
 """
 
 from __future__ import annotations
@@ -27,38 +27,28 @@ from rejoinder.gates.new_failures import (
     new_failures_rule,
 )
 from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
-from rejoinder.spelling import count, did_you_mean, list_words
-from rejoinder.stats import (
-    LEAST_OF_GROUP,
-    REGRESSION_LEVEL,
-    Pair,
-    at_most,
-    compare_groups,
-    gate,
-    kept_by,
-    look_rule,
-    lower_rule,
-    no_regression_rule,
-    number_words,
-    pass_hat_k,
-    pass_rule,
-    rate_of,
-    rate_rule,
-)
+from rejoinder.spelling import did_you_mean
+from rejoinder.stats.alarms import REGRESSION_LEVEL
+from rejoinder.stats.comparison import LEAST_OF_GROUP, Pair, compare_groups
+from rejoinder.stats.gates import at_most, gate, look_rule, lower_rule, no_regression_rule, pass_rule, rate_rule
+from rejoinder.stats.intervals import kept_by
+from rejoinder.stats.rates import rate_of
+from rejoinder.stats.repeats import pass_hat_k
+from rejoinder.words.numbers import count, listed, money_against, seconds_alike
 
 NO_REGRESSION, NO_NEW_FAILURES = "no-regression", "no-new-failures"
 COMPARING = (NO_REGRESSION, NO_NEW_FAILURES)
 """The rules that compare with a baseline. They apply if none is named."""
 LOOK_LEVEL = 0.05
-"""How often repeats that end when they tell call an unchanged suite worse."""
+"""The rate at which repeats that stop early call an unchanged suite worse."""
 MOST_NAMED, LONGEST_NAME = 3, 60
-"""Cases that are named where only one run has them, and the characters of a name."""
+"""Maximum cases that are named if only one run has them, and maximum characters of a name."""
 Cases: TypeAlias = Sequence[CaseTrials]
 
 
 class Rule(Struct, frozen=True, kw_only=True):
     text: str
-    """As it was written."""
+    """The rule as written."""
     measure: str
     """A name of `MEASURES`, or of `COMPARING`."""
     bound: float = 0.0
@@ -67,19 +57,19 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Measure(Struct, frozen=True):
-    """A number of a run, and what a rule may want of it."""
+    """A number of a run, and the conditions that a rule may set."""
 
     sign: str
     read: Callable[[str], float | None]
-    """The bound; None for a text that is none."""
+    """Reads the bound; None for an invalid text."""
     decide: Callable[[Rule, Cases], RuleResult]
     example: str
     is_pooled: bool = False
-    """Are all targets decided together?"""
+    """Whether all targets are decided together."""
 
 
 def read_rule(text: str) -> Rule:
-    """A rule as it was written. Raises UsageError that names the right ones."""
+    """Read a rule. Raises UsageError that names the valid ones."""
     rest, tag = text.strip(), None
     if rest.startswith("tag:"):
         tag, _, rest = rest.removeprefix("tag:").rpartition(":")
@@ -101,7 +91,7 @@ _SHAPE = re.compile(r"(?P<name>[a-z_0-9]+|pass\^)(?P<k>(?<=\^)[0-9]{1,4})?\s*(?P
 
 
 def read_fail_under(text: str) -> Rule | None:
-    """The rule of `--fail-under 90%` and `--fail-under lower:85%`; None for a text that is none."""
+    """The rule of `--fail-under 90%` or `--fail-under lower:85%`; None for an invalid text."""
     name, _, bound = text.strip().rpartition(":")
     found = _share(bound)
     if found is None or name not in ("", "lower"):
@@ -121,7 +111,7 @@ def _unknown(text: str) -> UsageError:
         )
     examples = [*COMPARING, *(measure.example for measure in MEASURES.values())]
     meant = did_you_mean(text, examples)
-    rules = list_words([f"`{example}`" for example in examples])
+    rules = listed([f"`{example}`" for example in examples])
     return UsageError(f"there is no rule `{text}`{meant}", f"The rules are {rules}, each also as `tag:NAME:RULE`.")
 
 
@@ -130,7 +120,7 @@ def _number(text: str) -> float | None:
 
 
 def _share(text: str) -> float | None:
-    """`90%` or `0.9`."""
+    """A share such as `90%` or `0.9`."""
     number = _number(text.removesuffix("%"))
     share = number / 100 if number is not None and text.endswith("%") else number
     return share if share is not None and 0 <= share <= 1 else None
@@ -157,20 +147,12 @@ def _decide_cost(rule: Rule, cases: Cases) -> RuleResult:
 
 def _cost_rule(rule: Rule, known: Sequence[float], unknown: int) -> RuleResult:
     total = round(fsum(known), 9)  # sums of cents must not fail by rounding
-    verdict = at_most(total, rule.bound)
+    verdict, told = at_most(total, rule.bound), money_against(total, rule.bound)[0]
     if not unknown:
-        return RuleResult(rule.text, verdict, _money(total))
-    reason = f"{_money(total)} and {unknown:,} without a known price"
+        return RuleResult(rule.text, verdict, told)
+    reason = f"{told} and {unknown:,} without a known price"
     # What is known may be too much already.
     return RuleResult(rule.text, "fail" if verdict == "fail" else "cannot-tell", reason)
-
-
-def _money(amount: float) -> str:
-    """`$12.40`, `$0.031`, `under $0.0001`."""
-    if 0 < amount < 0.0001:
-        return "under $0.0001"
-    has_cents = amount >= 1 or (amount and round(amount, 2) == amount)
-    return f"${amount:,.2f}" if has_cents else f"${number_words(amount)}"
 
 
 def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
@@ -178,7 +160,7 @@ def _decide_latency(rule: Rule, cases: Cases) -> RuleResult:
     if not times:
         return RuleResult(rule.text, "cannot-tell", "the time of no reply is known")
     found = kept_by(times, 0.95)
-    reason = f"{number_words(found, 's')}, {count(len(times), 'reply', 'replies')}"
+    reason = f"{seconds_alike(found, rule.bound)[0]}, {count(len(times), 'reply', 'replies')}"
     return RuleResult(rule.text, at_most(found, rule.bound), reason)
 
 
@@ -205,9 +187,9 @@ def decide(
     rounds_against: str | None = None,
     further: Confirmations = NOT_CONFIRMED,
 ) -> GateResult:
-    """Decide rules for a run whose conversations have all ended. `before` is what it is compared with.
-    `rounds_against`: the run that this one was compared with after each round of its repeats, to see if it may end.
-    `further`: what new failures came to when they were asked again."""
+    """Decide rules for a run whose conversations have all ended. `before`: the verdicts to compare with.
+    `rounds_against`: the run that this one was compared with after each round, to see if it could stop. `further`:
+    results of new failures that were asked again."""
     rules = list(rules)
     refuse_missing_baseline(rules, before)
     compared = _Compared(rules, now, before, rounds_against, further)
@@ -216,21 +198,21 @@ def decide(
 
 
 def refuse_missing_baseline(rules: Iterable[Rule], before: Baseline | None) -> None:
-    """Raises UsageError where a rule compares, and there is nothing to compare with."""
+    """Raises UsageError if a rule compares and there is nothing to compare with."""
     for rule in rules:
         if rule.measure in COMPARING and before is None:
             raise UsageError(f"`{rule.text}` compares with an earlier run", "Name it with --against NAME or RUN.")
 
 
 def replaced_regressions(found: GateResult, rules: Iterable[Rule], reason: str) -> GateResult:
-    """The same, if nothing can be told of regressions for a reason."""
+    """The same result, with "cannot tell" and a reason for rules about regressions."""
     compares = {rule.text for rule in rules if rule.measure in COMPARING}
     told = (RuleResult(one.rule, "cannot-tell", reason) if one.rule in compares else one for one in found.rules)
     return gate(list(told))
 
 
 def undecided(rules: Iterable[Rule], reason: str) -> GateResult:
-    """No rule can be told, for one reason."""
+    """ "Cannot tell" for all rules, with one reason."""
     return gate([RuleResult(rule.text, "cannot-tell", reason) for rule in rules])
 
 
@@ -251,14 +233,14 @@ def _decide(rule: Rule, now: Baseline, compared: _Compared) -> RuleResult:
 
 
 def _whole_cost(rule: Rule, now: Baseline) -> RuleResult:
-    """With what conversations share, which belongs to no case."""
+    """The total cost, including shared calls, which belong to no case."""
     costs = [*(trial.cost for trial in now.trials), now.shared_cost]
     known = [cost for cost in costs if cost is not None]
     return _cost_rule(rule, known, len(costs) - len(known))
 
 
 def _worst(rule: Rule, found: Mapping[str, RuleResult]) -> RuleResult:
-    """One answer of those for each target."""
+    """The worst of the targets' results."""
     if len(found) == 1:
         return next(iter(found.values()))
     together = gate(list(found.values()))
@@ -266,7 +248,7 @@ def _worst(rule: Rule, found: Mapping[str, RuleResult]) -> RuleResult:
 
 
 def _chosen(cases: Iterable[CaseTrials], tag: str | None) -> list[CaseTrials]:
-    """The cases of a tag, with at least one trial."""
+    """The cases of a tag with at least one trial."""
     return [case for case in _tagged(cases, tag) if case.trials]
 
 
@@ -275,8 +257,8 @@ def _tagged(cases: Iterable[CaseTrials], tag: str | None) -> list[CaseTrials]:
 
 
 def _by_target(cases: Iterable[CaseTrials]) -> dict[str, list[CaseTrials]]:
-    """A variant of a prompt counts as another target, and so does a condition of sharded tasks: a task is one case,
-    however it is put."""
+    """Cases by target. A variant of a prompt counts as another target, and so does a condition of sharded tasks: a task
+    is one case in every form."""
     groups: dict[str, list[CaseTrials]] = {}
     for case in cases:
         name = ", ".join(filter(None, (case.target, case.variant, case.condition)))
@@ -288,9 +270,10 @@ class _Compared:
     """The rules that compare with a baseline, for the whole run and for tags.
 
     `no-regression` is decided by target. Tests of several targets, and of several tags, are corrected for their number
-    (Holm): one of twenty true nulls would be called worse else. A run whose repeats ended when they told is looked at
-    by its plan, and the answer is about these cases; but only against the run that the plan was made for. Against any
-    other it is a run of some repeats. `no-new-failures` is decided case by case."""
+    (Holm): otherwise one of twenty true nulls would be called worse. A run whose repeats stopped early is judged by its
+    plan, and the answer is about these cases; but only against the run that the plan was made for. Against any other
+    run it counts as a run of that many repeats. `no-new-failures` is decided case by case.
+    """
 
     def __init__(
         self,
@@ -312,7 +295,7 @@ class _Compared:
         self._compared = self._compare({None} & tags, least=0) | self._compare(tags - {None}, least=LEAST_OF_GROUP)
 
     def _compare(self, tags: Iterable[str | None], *, least: int) -> dict[tuple[str | None, str], GroupComparison]:
-        """By tag and target, one family of tests."""
+        """Comparisons by tag and target, one family of tests."""
         groups = {
             (tag, name): self._pairs(group)
             for tag in sorted(tags, key=str)
@@ -322,7 +305,7 @@ class _Compared:
         return dict(zip(groups, found, strict=True))
 
     def _pairs(self, cases: Cases) -> list[Pair]:
-        """With what is spoilt in one of the runs as a whole."""
+        """Pairs of trials, including cases that are entirely invalid in one of the runs."""
         return [(trials_of(self._put[case.key]), trials_of(case)) for case in cases if case.key in self._put]
 
     def decide(self, rule: Rule) -> RuleResult:
@@ -340,7 +323,7 @@ class _Compared:
         return new_failures_rule(rule.text, found, compared, with_target=with_target)
 
     def false_alarms(self, rules: Iterable[Rule]) -> dict[str, float]:
-        """How often each of the rules would fail for an unchanged suite like this one."""
+        """The probability of each rule to fail for an unchanged suite like this one."""
         found: dict[str, float] = {}
         for rule in rules if self._earlier else ():
             if rule.measure == NO_REGRESSION:
@@ -352,7 +335,7 @@ class _Compared:
 
     @property
     def _looks(self) -> bool:
-        """Did its repeats end by a plan that was made for this baseline?"""
+        """Whether its repeats stopped by a plan that was made for this baseline."""
         return self._before is not None and self._rounds_against == self._before.run
 
     def _regression(self, rule: Rule) -> RuleResult:
@@ -373,7 +356,7 @@ class _Compared:
         return no_regression_rule(rule.text, found)
 
     def _left_out(self, tag: str | None) -> str:
-        """The cases that only one of the runs has: they say nothing about a change, and are named."""
+        """The cases that only one of the runs has: they carry no information about a change, and are named."""
         now = {case.key: case.id for case in _chosen(self._now.cases, tag)}
         earlier = {key: case.id for key, case in self._earlier.items() if tag is None or tag in case.tags}
         every = {case.key for case in self._now.cases}

@@ -1,4 +1,4 @@
-"""What commands and Python programs do with gates: save baselines, and put runs to rules. Nothing is called."""
+"""Gates for commands and Python programs: saving baselines, and applying rules to runs. Nothing is called."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.engine.folder import find_run, runs_folder
-from rejoinder.engine.options import Confirm, Rounds
-from rejoinder.engine.recorded import RecordedRun, open_recorded
-from rejoinder.engine.run_report import RunReport, read_run
-from rejoinder.engine.verify import refuse_damaged
+from rejoinder.engine.derive import play_journal
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import (
     Baseline,
@@ -24,20 +20,26 @@ from rejoinder.gates.baselines import (
     read_baseline,
     write_baseline,
 )
+from rejoinder.gates.changes import find_changes
 from rejoinder.gates.new_failures import Confirmations
 from rejoinder.gates.rules import Rule, decide, refuse_missing_baseline, replaced_regressions, undecided
-from rejoinder.model import file_in_project
-from rejoinder.model.figures import GateResult
+from rejoinder.model import CaseChanges, file_in_project
+from rejoinder.model.figures import GateResult, NoRate
 from rejoinder.model.runs import ChosenCases
 from rejoinder.run_files import RunDamaged
-from rejoinder.spelling import list_words
-from rejoinder.stats import selection_words
+from rejoinder.runs.folder import find_run, runs_folder
+from rejoinder.runs.options import Confirm, Rounds
+from rejoinder.runs.recorded import RecordedRun, open_recorded
+from rejoinder.runs.report import RunReport, read_run
+from rejoinder.runs.verify import refuse_damaged
+from rejoinder.words.figures import no_rate_words
+from rejoinder.words.numbers import listed
 
 _Option = TypeVar("_Option", Rounds, Confirm)
 
 
 class Blessed(Struct, frozen=True):
-    """A run that is a baseline."""
+    """A run saved as a baseline."""
 
     name: str
     path: Path
@@ -47,8 +49,8 @@ class Blessed(Struct, frozen=True):
 
 
 def bless_run(recorded: RecordedRun, name: str, *, partial: bool = False) -> Blessed:
-    """Keep the verdicts of a run as a baseline of the project. Raises UsageError for a run that has not finished or,
-    unless it may be `partial`, that has not all cases; and RunDamaged for one that is damaged."""
+    """Save the verdicts of a run as a baseline of the project. Raises UsageError for a run that has not finished or,
+    without `partial`, that has only some cases; and RunDamaged for a damaged run."""
     path = baseline_file(recorded.root, name)
     files = [file_in_project(suite.path, suite.root) for suite in recorded.stored.suites]
     report = _whole_run(recorded)
@@ -75,8 +77,8 @@ def _refuse_part(report: RunReport, hint: str) -> None:
 def gate_run(
     recorded: RecordedRun, rules: Sequence[Rule], against: Baseline | None, *, partial: bool = False
 ) -> GateResult:
-    """Put a recorded run to rules. What has not finished cannot be told. Raises UsageError for a run that has not all
-    cases, unless it may be `partial`, and RunDamaged for a damaged run."""
+    """Apply rules to a recorded run. For an unfinished run the answer is "cannot tell". Raises UsageError for a run
+    with only some cases, unless `partial`, and RunDamaged for a damaged run."""
     refuse_missing_baseline(rules, against)
     report = _sound_run(recorded)
     if report is None:
@@ -87,13 +89,13 @@ def gate_run(
 
 
 def _sound_run(recorded: RecordedRun) -> RunReport | None:
-    """A run that decides something; None for one that has not ended. Raises RunDamaged for a damaged one."""
-    refuse_damaged(recorded, plays=True)
+    """A run that can be decided; None for an unfinished one. Raises RunDamaged for a damaged one."""
+    refuse_damaged(recorded, play_journal)
     return read_run(recorded)
 
 
 def gate_report(report: RunReport, rules: Sequence[Rule], against: Baseline | None = None) -> GateResult:
-    """The same for a run that is at hand."""
+    """Like `gate_run`, for a report in memory."""
     found = _put_to(report, rules, against)
     if report.run.chosen is not None:
         found = _of_a_part(found, report.run.chosen)
@@ -114,31 +116,31 @@ def _put_to(report: RunReport, rules: Sequence[Rule], against: Baseline | None) 
 
 
 def _had_only_failed(now: Baseline, before: Baseline) -> bool:
-    """Were the cases of a run chosen because they failed? They can only become better."""
+    """Whether the cases of a run were chosen because they failed. Such cases can only improve."""
     chosen, earlier = {case.key for case in now.cases}, matched_to(now, before).baseline.cases
     return any(case.passed for case in earlier) and not any(case.passed for case in earlier if case.key in chosen)
 
 
 def _of_a_part(found: GateResult, chosen: ChosenCases) -> GateResult:
-    """What a rule says of some cases is not said of all."""
+    """The result with a note that it holds only for the chosen cases."""
     rules = (structs.replace(rule, reason=f"{rule.reason}; {chosen}") for rule in found.rules)
     return structs.replace(found, rules=tuple(rules))
 
 
 class Pinned(NamedTuple):
-    """A baseline, and a name that still leads to it when other runs were made."""
+    """A baseline, and a name that still refers to it after other runs were made."""
 
     name: str
     baseline: Baseline
 
 
 def pin_baseline(root: Path, name: str) -> Pinned:
-    """The baseline of that name, else the verdicts of a run. `last` and the name of a suite lead to another run as soon
-    as a run is begun, so such a run is known by its id from here on, or by its folder where that is elsewhere."""
+    """The baseline of that name, else the verdicts of a run. `last` and the name of a suite refer to another run as
+    soon as one begins, so such a run is named by its id, or by its folder if that is elsewhere."""
     try:
         found = read_baseline(baseline_file(root, name))
     except UsageError:
-        found = None  # a folder is no name, and may be that of a run
+        found = None  # not a name, but it may be the folder of a run
     if found is not None:
         return Pinned(name, found)
     try:
@@ -146,7 +148,7 @@ def pin_baseline(root: Path, name: str) -> Pinned:
     except UsageError as error:
         known = baseline_names(root)
         hint = (
-            f"The baselines are {list_words(known)}."
+            f"The baselines are {listed(known)}."
             if known
             else "Make one with `rejoinder baseline save RUN --name NAME`."
         )
@@ -162,7 +164,7 @@ def find_baseline(root: Path, name: str) -> Baseline:
 
 
 def blessed_run(root: Path, name: str) -> str:
-    """The run that a baseline was made from, where `name` is that of a baseline; else the name itself."""
+    """The run that a baseline was made from if `name` is a baseline; else the name itself."""
     try:
         found = read_baseline(baseline_file(root, name))
     except UsageError:
@@ -172,7 +174,7 @@ def blessed_run(root: Path, name: str) -> str:
     try:
         return str(find_run(root, found.run).path)
     except UsageError:
-        what = f"baseline `{name}` was made from run {found.run}, which is not here; a baseline has verdicts alone"
+        what = f"run {found.run}, the source of baseline `{name}`, is not here; a baseline stores only verdicts"
         raise UsageError(what, f"Compare them with `rejoinder gate --against {name}`.") from None
 
 
@@ -187,24 +189,27 @@ def _whole_run(recorded: RecordedRun) -> RunReport:
 
 
 def _rest(report: RunReport) -> str | None:
-    """What a run has not finished, in words; None where all conversations have ended."""
+    """The unfinished part of a run, in words; None if all conversations have ended."""
     run, summary = report.run, report.summary
-    if summary.skipped:
-        return selection_words(summary.finished, run.planned, stopped=True)
-    if run.status == "completed" and not summary.unfinished:
+    if run.status == "completed" and not summary.unfinished and not summary.skipped:
         return None
-    planned = summary.finished + summary.unfinished
-    return selection_words(summary.finished, planned) or f"it ended early ({run.status}): no rate"
+    found = summary.rate
+    return no_rate_words(found, summary.decided) if isinstance(found, NoRate) else f"it ended early ({run.status})"
 
 
 def _rounds_against(report: RunReport) -> str | None:
-    """The run that a run was compared with after each of its rounds; None for a run of fixed repeats."""
+    """The run that a run was compared with after each of its rounds; None for a run with fixed repeats."""
     rounds = _grown(report, "rounds", Rounds)
     return None if rounds is None else rounds.run
 
 
+def changes_since(before: Baseline, report: RunReport) -> CaseChanges:
+    """The changes of a run's cases against a baseline, with new failures that were asked again."""
+    return find_changes(before, verdicts_of(report), confirmations_of(report))
+
+
 def confirmations_of(report: RunReport) -> Confirmations:
-    """What new failures came to when they were asked again."""
+    """The results of new failures that were asked again."""
     confirm = confirm_of(report)
     cases = {one.case: one for one in report.summary.confirmed}
     return Confirmations(0 if confirm is None else confirm.times, cases)
@@ -215,10 +220,9 @@ def confirm_of(report: RunReport) -> Confirm | None:
     return _grown(report, "confirm", Confirm)
 
 
-def gate_as_started(report: RunReport, rules: Sequence[Rule], confirm: Confirm, root: Path) -> GateResult:
-    """The same against the baseline that a run was started with. Where that name is another run's by now, it cannot be
-    told: failures were confirmed against the earlier one."""
-    before = find_baseline(root, confirm.against)
+def gate_as_started(report: RunReport, rules: Sequence[Rule], confirm: Confirm, before: Baseline) -> GateResult:
+    """The gate against the baseline that a run was started with. If the name now belongs to another run, the answer is
+    "cannot tell": failures were confirmed against the earlier one."""
     if confirm.run in ("", before.run):
         return gate_report(report, rules, before)
     return structs.replace(undecided(rules, another_baseline(confirm, before)), run=report.run.id, against=before.run)
@@ -229,7 +233,7 @@ def another_baseline(confirm: Confirm, before: Baseline) -> str:
 
 
 def _grown(report: RunReport, name: str, kind: type[_Option]) -> _Option | None:
-    """An option of a run, as its receipt has it."""
+    """An option of a run, from its receipt."""
     try:
         return msgspec.convert(report.run.options.get(name), kind | None)
     except msgspec.MsgspecError as error:
@@ -237,7 +241,7 @@ def _grown(report: RunReport, name: str, kind: type[_Option]) -> _Option | None:
 
 
 def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:
-    """What its results say."""
+    """The verdicts of its results."""
     embeddings = report.summary.embeddings
     shared = 0.0 if embeddings is None or not embeddings.tokens else embeddings.cost
     try:

@@ -1,1 +1,1 @@
-"""The history of a project: its runs as rows, found quickly, filtered and sorted; what people noted about them."""
+"""The history of a project: its runs as rows, with fast search, filters and sorting, and the user's notes."""

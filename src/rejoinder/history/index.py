@@ -1,9 +1,9 @@
 """The index: the row of every run, in an SQLite file of the project.
 
-It is a cache. A row counts only while the files that it was made from are as they were, so the file may be deleted,
-damaged or lie at any time: a listing looks at each folder and reads what changed. The file may also come with a cloned
-repository. So SQLite never opens it: its bytes are read and written as those of a run folder are, without following
-links, and are put into a database in memory. Two processes that write at once do no harm, the later one wins.
+It is a cache. A row counts only while the files that it was made from are unchanged, so the file may be deleted,
+damaged or wrong at any time: a listing checks each folder and reads changed ones. The file may also come with a cloned
+repository. So SQLite never opens it: its bytes are read and written like a run folder's, without following links, and
+loaded into a database in memory. Two processes may write at once; the later one wins.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.engine.folder import RunFolder, grades_folders, last_run, run_ids, runs_folder
 from rejoinder.history.rows import STAMPED, make_row
 from rejoinder.model.history import RunRow
 from rejoinder.run_files import RunDamaged, read_whole, replace_file
+from rejoinder.runs.folder import RunFolder, grades_folders, last_run, run_ids, runs_folder
+from rejoinder.runs.state import state_of
 
 FILE = ".rejoinder/index.sqlite"
-FORMAT = 3
-"""Another number where rows have other fields, or are made in another way."""
+FORMAT = 5
+"""The version of the rows: increase it if their fields change, or the way they are made."""
 LARGEST = 1 << 28
 MOST_STEPS = 100_000
-"""Instructions of SQLite that reading may take, and one more for each byte of the file; a sound file needs fewer."""
+"""Maximum SQLite instructions for reading, plus one per byte of the file; a sound file needs fewer."""
 _TABLE = "CREATE TABLE runs (id text primary key, stamp text not null, row text not null) without rowid"
 
 
 class History(Struct, frozen=True):
-    """The runs of a project and their grades, the oldest first."""
+    """The runs of a project and their re-grades, the oldest first."""
 
     rows: tuple[RunRow, ...]
     last: str | None
-    """The id that `last` stands for."""
+    """The id that `last` refers to."""
     places: dict[str, Path] = {}
     """The folder of each."""
 
@@ -55,15 +56,15 @@ def read_history(root: Path) -> History:
             row = make_row(RunFolder(parent / run))
             written = msgspec.json.encode(row).decode()
         kept[run] = (stamp, written)
-        rows.append(_as_it_is_now(row, parent))
+        rows.append(_as_it_is_now(row, RunFolder(parent / run)))
     if kept != known:
         _write_index(path, kept)
     return History(tuple(rows), last_run(runs, ids), {run: parent / run for run, parent in places.items()})
 
 
 def _stamp(folder: str) -> str:
-    """What changes when the folder does: time, size and number of each file that a row is made from. The journal is
-    one of them until there is a summary."""
+    """A text that changes when the folder does: time, size and number of each file that a row is made from, including
+    the journal until there is a summary."""
     parts = [_file_stamp(folder), *(_file_stamp(f"{folder}{os.sep}{name}") for name in STAMPED)]
     return " ".join(parts if parts[2] else [*parts, _file_stamp(f"{folder}{os.sep}journal.jsonl")])
 
@@ -90,15 +91,16 @@ def _recall(run: str, stamp: str, known: dict[str, tuple[str, str]]) -> tuple[Ru
     return (row if row.id == run else None), written
 
 
-def _as_it_is_now(row: RunRow, parent: Path) -> RunRow:
-    """A run that its files call running is so only while a process has it open."""
-    if row.status != "running" or RunFolder(parent / row.id).is_busy:
+def _as_it_is_now(row: RunRow, folder: RunFolder) -> RunRow:
+    """A row says what the receipt does: the run's process may be gone, or may not have written a receipt yet."""
+    has_no_receipt = row.status == "damaged" and not os.path.lexists(folder.path / "run.json")
+    if row.status != "running" and not has_no_receipt:
         return row
-    return structs.replace(row, status="killed")
+    return structs.replace(row, status=state_of(folder).status)
 
 
 def _read_index(path: Path) -> dict[str, tuple[str, str]]:
-    """Stamp and row of each run, by id; nothing of a file that is not ours or not whole."""
+    """Stamp and row of each run, by id; empty if the file is foreign or incomplete."""
     try:
         content = read_whole(path, LARGEST)
     except (OSError, RunDamaged):

@@ -1,4 +1,4 @@
-"""Tags and a note of a run. They lie in its folder, so that they go where it goes."""
+"""Tags and a note of a run. They are in its folder, so that they move with it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec import structs
 
-from rejoinder.engine.folder import RunFolder
 from rejoinder.errors import UsageError
 from rejoinder.model.history import LONGEST_NOTE, MOST_TAGS, Notes
 from rejoinder.run_files import RunDamaged
+from rejoinder.runs.folder import RunFolder
 
 FILE = "notes.json"
 
 
 def read_notes(run: RunFolder) -> Notes:
-    """The notes of a run; none where the file is not what rejoinder writes."""
+    """The notes of a run; empty if the file is not in rejoinder's form."""
     try:
         return run.read(FILE, Notes) or Notes()
     except RunDamaged:
@@ -33,7 +33,7 @@ def remove_tags(run: RunFolder, tags: Iterable[str]) -> Notes:
 
 
 def set_note(run: RunFolder, text: str) -> Notes:
-    """An empty text removes the note."""
+    """Set the note. An empty text removes it."""
     return _change(run, lambda notes: structs.replace(notes, note=text))
 
 
@@ -43,8 +43,8 @@ def set_notes(run: RunFolder, notes: Notes) -> Notes:
 
 
 def _change(run: RunFolder, change: Callable[[Notes], Notes]) -> Notes:
-    """Raises RunBusy for a run that is open: its process is the one that writes to the folder. Another one that notes
-    something at the same time is waited for, so that nothing is lost."""
+    """Change the notes. Raises RunBusy for an open run: only its process writes to the folder. Waits for another
+    process that writes notes at the same time, so that nothing is lost."""
     with run.held():
         notes = change(read_notes(run))
         _check(notes)

@@ -1,4 +1,4 @@
-"""Which runs are listed, and in what order."""
+"""The selection and order of listed runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sort: TypeAlias = Literal["created", "success", "cost", "time", "price-performan
 
 
 class Range(Struct, frozen=True):
-    """Least and most of a figure, both included. A run without the figure is in no range."""
+    """Minimum and maximum of a figure, inclusive. A run without the figure is outside of every range."""
 
     least: float | None = None
     most: float | None = None
@@ -29,7 +29,7 @@ class Range(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Every filter that is given has to hold; of several values of one filter, any."""
+    """All given filters must match; of several values of one filter, any."""
 
     statuses: tuple[Outcome, ...] = ()
     not_statuses: tuple[Outcome, ...] = ()
@@ -53,7 +53,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
     @property
     def filters(self) -> list[Callable[[Query, RunRow], bool]]:
-        """Those that were given."""
+        """The filters that were given."""
         return [holds for name, holds in _FILTERS.items() if getattr(self, name) != getattr(_ALL, name)]
 
 
@@ -65,7 +65,7 @@ def _has_status(row: RunRow, statuses: tuple[Outcome, ...]) -> bool:
 
 
 def _models_of(row: RunRow) -> tuple[str, ...]:
-    """What a model may be called: the target, provider and model, or the model alone."""
+    """The names of a row's models: the target, provider and model, or only the model."""
     return (*row.targets, *row.models, *(model.partition("/")[2] for model in row.models))
 
 
@@ -86,7 +86,7 @@ _FILTERS: dict[str, Callable[[Query, RunRow], bool]] = {
     "started": lambda query, row: query.started.holds(seconds_of(row.started_at)),
     "finished": lambda query, row: query.finished.holds(seconds_of(row.finished_at)),
 }
-"""By the name of what a query says about it."""
+"""Filters, by the query's field."""
 
 _BEST_FIRST: dict[Sort, Callable[[RunRow], float | None]] = {
     "success": lambda row: None if row.rate is None else -row.rate,
@@ -94,7 +94,7 @@ _BEST_FIRST: dict[Sort, Callable[[RunRow], float | None]] = {
     "time": lambda row: row.duration_s,
     "price-performance": lambda row: None if row.price_performance is None else -row.price_performance,
 }
-"""A number by which the best run comes first: what passed most, what took least."""
+"""Sort keys by which the best run comes first: the highest pass rate, the lowest cost and time."""
 SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
@@ -106,13 +106,13 @@ def find_runs(history: History, query: Query) -> Page:
 
 
 def _shared(history: History) -> frozenset[str]:
-    """Ends of ids by which no run can be named."""
+    """Endings of ids that match several runs."""
     uses = Counter(part for row in history.rows for part in {row.id[:SHORTEST_NAME], row.id[-SHORTEST_NAME:]})
     return frozenset(part for part, number in uses.items() if number > 1)
 
 
 def _sorted(rows: list[RunRow], query: Query) -> list[RunRow]:
-    """The newest first among equals; those without the figure last, also in the other direction."""
+    """Sorted rows: the newest first among equals; rows without the figure last, in both directions."""
     figure = _BEST_FIRST.get(query.sort)
     if figure is None:
         return rows[::-1] if query.reverse else rows

@@ -1,4 +1,4 @@
-"""A run as a row: read from its folder, which may come from elsewhere, so every text and count is bounded."""
+"""A run as a row, read from its folder, which is untrusted: every text and count is limited."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rejoinder.engine.folder import RunFolder
 from rejoinder.history.notes import FILE as NOTES
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt, Summary
+from rejoinder.model.boards import Verdict, parts_of, verdict_of
 from rejoinder.model.history import RowFigures, RunRow
+from rejoinder.model.runs import with_reasons
 from rejoinder.run_files import RunDamaged, lines_of, open_file, refuse_special_files
+from rejoinder.runs.folder import RunFolder
 
 STAMPED = ("run.json", "summary.json", NOTES)
 """The files that every row is made from."""
 MOST_NAMES = 20
+MOST_PARTS = 100
 LONGEST_NAME = 200
 LARGEST_JOURNAL = 1 << 26
-"""Bytes of a journal that is counted; a listing should not wait for a larger one."""
+"""Maximum bytes of a journal to count; a listing should not wait for a larger one."""
 _CHOICES = ("cases", "tags", "limit", "shard", "fork")
-"""Options by which a run has only a part of its suite's cases."""
+"""Options that select a part of the suite's cases."""
 
 
 def make_row(run: RunFolder) -> RunRow:
@@ -49,7 +52,7 @@ def make_row(run: RunFolder) -> RunRow:
         replay_of=_short(receipt.replay_of),
         grade_of=_short(receipt.grade_of),
         fork_of=None if receipt.reported.fork is None else _short(receipt.reported.fork.run),
-        summary=None if summary is None else _figures(summary),
+        summary=None if summary is None else _figures(with_reasons(summary, receipt), receipt),
         tags=notes.tags,
         note=notes.note,
     )
@@ -68,14 +71,19 @@ def _is_part(receipt: Receipt) -> bool:
     return any(receipt.options.get(name) for name in _CHOICES)
 
 
-def _figures(summary: Summary) -> RowFigures:
-    figures: dict[str, Any] = {name: getattr(summary, name) for name in RowFigures.__struct_fields__}
+def _figures(summary: Summary, receipt: Receipt) -> RowFigures:
+    same = (name for name in RowFigures.__struct_fields__ if name != "listening")
+    figures: dict[str, Any] = {name: getattr(summary, name) for name in same}
     figures["unfinished"] = max(0, summary.unfinished)
-    return RowFigures(**figures)
+    known: list[Verdict] = []
+    for one in parts_of(receipt, summary)[:MOST_PARTS]:
+        if (verdict := verdict_of(one.part, receipt)) is not None:
+            known.append(verdict)
+    return RowFigures(**figures, listening=tuple(known))
 
 
 class _Call(Struct, frozen=True):
-    """What tells conversations apart in a record of a call."""
+    """The fields that identify a conversation in the record of a call."""
 
     type: str
     case: str = ""
@@ -85,7 +93,7 @@ class _Call(Struct, frozen=True):
 
 
 def _count_begun(journal: Path) -> int | None:
-    """Conversations that calls were made for; None where they cannot be counted."""
+    """The number of conversations with calls; None if they cannot be counted."""
     decode = msgspec.json.Decoder(_Call).decode
     begun: set[tuple[str, str, str, int]] = set()
     try:

@@ -1,4 +1,4 @@
-"""The trend of the suite that has most runs: how its pass rate went."""
+"""The trend of the suite with the most runs: its pass rates over time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from rejoinder.model.history import RunRow, Trend
 
 LEAST_RUNS = 4
-"""Fewer are no trend."""
+"""Minimum runs for a trend."""
 MOST_RATES = 40
 
 
 def trend_of(rows: Iterable[RunRow]) -> Trend | None:
-    """Of rows, the newest first. Runs are comparable if they have the same suites and targets, all cases of them, and
-    answers of their own."""
+    """The trend of rows, which are sorted newest first. Runs are comparable if they have the same suites and targets,
+    all cases, and fresh answers."""
     alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[float]] = {}
     for row in rows:
         if row.rate is not None and row.suites and not row.part and row.replay_of is None and row.grade_of is None:
