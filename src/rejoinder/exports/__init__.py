@@ -1,0 +1,1 @@
+"""Runs as documents for other programs: one module for each format."""

@@ -1,0 +1,142 @@
+"""JUnit XML, as build servers read it: a suite is a file, a test is a case on one target with all its trials.
+
+There is no standard; this is the common ground of what Jenkins, GitLab and others accept. Texts of others are escaped
+and never stand in CDATA sections. Characters that XML cannot hold are made visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct
+
+from rejoinder.model import CaseStatus
+from rejoinder.stats.intervals import wilson
+from rejoinder.views.cases import Run, Tried, name_of, tried_cases
+from rejoinder.views.conversation import view_conversation
+from rejoinder.views.course import course_words
+from rejoinder.views.transcript import reasons_of, short_line, write_transcript
+from rejoinder.words.inert import one_line
+
+_TAGS: dict[CaseStatus, str] = {
+    "failed": "failure",
+    "error": "error",
+    "skipped": "skipped",
+    "apart": "skipped",
+    "spoilt": "skipped",
+}
+"""The element that says how a test ended; one that passed has none."""
+
+
+class _Counts(Struct):
+    tests: int = 0
+    failures: int = 0
+    errors: int = 0
+    skipped: int = 0
+    time: float = 0.0
+
+    def add(self, other: _Counts) -> None:
+        self.tests += other.tests
+        self.failures += other.failures
+        self.errors += other.errors
+        self.skipped += other.skipped
+        self.time += other.time
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        counts = {field: str(getattr(self, field)) for field in ("tests", "failures", "errors", "skipped")}
+        return {**counts, "time": _seconds(self.time)}
+
+
+def write(run: Run) -> Iterator[str]:
+    counts = [_count(tests) for _, tests in _suites(run)]  # attributes come first: the results are read twice
+    total = _Counts()
+    for one in counts:
+        total.add(one)
+    started = {} if run.run.started_at is None else {"timestamp": run.run.started_at}
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield f"<testsuites{_attributes(name='rejoinder', **total.attributes, **started)}>\n"
+    for one, ((suite, file), tests) in zip(counts, _suites(run), strict=True):
+        yield f"  <testsuite{_attributes(name=suite, **one.attributes, **started, file=file)}>\n"
+        for test in tests:
+            yield from _test(test, name_of(test.first, run))
+        yield "  </testsuite>\n"
+    yield "</testsuites>\n"
+
+
+def _suites(run: Run) -> Iterator[tuple[tuple[str, str], Iterator[Tried]]]:
+    """Names and files of suites with their tests; results stand in the order of their suites."""
+    return groupby(tried_cases(run), lambda test: (test.first.suite, test.first.file))
+
+
+def _count(tests: Iterable[Tried]) -> _Counts:
+    counts = _Counts()
+    for test in tests:
+        tag = _TAGS.get(test.status)
+        counts.add(_Counts(1, tag == "failure", tag == "error", tag == "skipped", test.duration_s))
+    return counts
+
+
+def _test(test: Tried, name: str) -> Iterator[str]:
+    first = test.first
+    place = {"file": first.file, "line": str(first.line)} if first.file else {}
+    yield f"    <testcase{_attributes(name=name, classname=first.suite, time=_seconds(test.duration_s), **place)}>\n"
+    yield "      <properties>\n"
+    for key, value in _properties(test):
+        yield f"        <property{_attributes(name=key, value=value)}/>\n"
+    yield "      </properties>\n"
+    tag = _TAGS.get(test.status)
+    if tag is not None:
+        yield from _ending(tag, test)
+    yield "      <system-out>"
+    for result in test.kept:
+        head = [f"Trial {result.trial}: {result.status}"] if test.trials > 1 else []
+        yield from (f"{escape(line)}\n" for line in (*head, *write_transcript(view_conversation(result))))
+    yield "</system-out>\n    </testcase>\n"
+
+
+def _ending(tag: str, test: Tried) -> Iterator[str]:
+    result = test.deciding
+    reasons = list(reasons_of(result)) or [f"ended as {result.status}"]
+    message = reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more)"
+    message = test.apart or message
+    kind = result.error.type if result.error is not None else "check"
+    typed = {} if tag == "skipped" else {"type": kind}
+    yield f"      <{tag}{_attributes(message=message, **typed)}>"
+    yield from (f"{escape(f'- {reason}')}\n" for reason in reasons)
+    yield f"</{tag}>\n"
+
+
+def _properties(test: Tried) -> Iterator[tuple[str, str]]:
+    first, passed, finished = test.first, test.passed, test.finished
+    yield "rejoinder.target", first.target
+    if first.variant is not None:
+        yield "rejoinder.variant", first.variant
+    if first.title != first.id:
+        yield "rejoinder.title", first.title
+    yield from (("rejoinder.tag", tag) for tag in first.tags)
+    yield from ((f"rejoinder.{label}", short_line(text)) for label, text in course_words(test.deciding))
+    yield "rejoinder.turns", str(test.turns)
+    if test.cost is not None:
+        yield "rejoinder.cost_usd", f"{test.cost:.6g}"
+    if first.score is not None and test.trials == 1:
+        yield "rejoinder.score", f"{first.score:.6g}"
+    yield "rejoinder.trials", str(test.trials)
+    yield "rejoinder.passed", str(passed)
+    if first.needed is not None:
+        yield "rejoinder.needed", f"{first.needed[0]} of {first.needed[1]}"
+    interval = wilson(passed, finished) if test.trials > 1 and finished else None
+    if interval is not None:
+        yield "rejoinder.pass_rate", f"{passed / finished:.6g}"
+        yield "rejoinder.ci_low", f"{interval[0]:.6g}"
+        yield "rejoinder.ci_high", f"{interval[1]:.6g}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}"
+
+
+def _attributes(**values: str) -> str:
+    return "".join(f" {key}={quoteattr(one_line(value))}" for key, value in values.items())
