@@ -13,7 +13,7 @@ from msgspec import structs
 
 from rejoinder.model import Result
 from rejoinder.model.runs import TargetOfRun
-from rejoinder.report.runs import Run
+from rejoinder.views.cases import Run
 from tests.comparison.sides import one
 from tests.kit import run_folders, run_process
 from tests.report.exports import MadeRun, check, hostile, made_run, result, turn
@@ -137,6 +137,8 @@ HOSTILE = {
     "frames": f"<iframe srcdoc=\"<script>parent.{_ACT}</script>\"></iframe><object data='data:text/html,x'></object>",
     "styles": "</style><style>*{display:none}</style><link rel=stylesheet href=http://127.0.0.1:1/x.css>",
     "requests": "<img src=http://127.0.0.1:1/x.png><form action=http://127.0.0.1:1/><meta http-equiv=refresh>",
+    "link": f"[click](javascript:{_ACT}) ![pixel](http://127.0.0.1:1/x.png) <javascript:{_ACT}>",
+    "markup": f"# <img src=x onerror={_ACT}>\n\n|<script>{_ACT}</script>|b|\n|---|---|\n|**<svg onload={_ACT}>**|`b`|",
     "prototype": "__proto__",
     "constructor": "constructor",
     "directions": "\u202egnp.exe \u2066\u2069\u061c\u200f\ufeff\u2028line\u2029",
@@ -150,6 +152,8 @@ HOSTILE = {
 }
 LONG = {
     "a line of 5 MB": "x" * 5_000_000,
+    "a huge table": "| a | b |\n|---|---|\n" + "| **x** | [y](z) |\n" * 20_000,
+    "thirty thousand quotes": "> " * 30_000 + "deep",
     "ten thousand lines": "\n".join(f"{number} lines" for number in range(10_000)),
 }
 
@@ -237,9 +241,9 @@ def _run_desk(folder: Path, suite: str) -> Run:
 
 def read_made(made: Path) -> Run:
     """A run that has ended, by its folder."""
-    from rejoinder.engine.folder import RunFolder
-    from rejoinder.engine.recorded import RecordedRun
-    from rejoinder.engine.run_report import read_run
+    from rejoinder.runs.folder import RunFolder
+    from rejoinder.runs.recorded import RecordedRun
+    from rejoinder.runs.report import read_run
 
     found = read_run(RecordedRun(RunFolder(made), made.parent.parent.parent))
     assert found is not None
@@ -248,7 +252,8 @@ def read_made(made: Path) -> Run:
 
 def write_comparison(a: Run, b: Run, path: Path) -> Path:
     """The report of two runs, in this file."""
-    from rejoinder.comparison import Side, compare_sides
+    from rejoinder.comparison.compare import compare_sides
+    from rejoinder.comparison.sides import Side
     from rejoinder.report.html import write_pair
 
     comparison = compare_sides(Side(a.run.id, a.results), Side(b.run.id, b.results))

@@ -68,7 +68,8 @@ def cell_words(trials: list[Result]) -> str:
     begun = [made for made in trials if made.status != "skipped"]
     passed = sum(made.passed for made in begun)
     if len(begun) > 1:
-        return f"{passed} of {len(begun)} passed"
+        again = sum(outcome_of(made) == "recovered" for made in begun)
+        return f"{passed} of {len(begun)} passed{f' ({again} recovered)' if again else ''}"
     if not begun:
         return "not sent"
     told = {"first": "passed on the first try", "failed": "failed", "error": "error"}

@@ -6,11 +6,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from msgspec import structs
 
+from rejoinder.model import AskedBy
 from tests.comparison.sides import one
 from tests.pages.browsing import Screen, Tab, Tabs
 from tests.pages.kit import TARGETS, Desk, Sizes, address, large, write_report
-from tests.report.exports import made_run, result, turn
+from tests.report.exports import check, failed, made_run, result, turn
 
 PHONE = Screen(390)
 
@@ -121,7 +123,7 @@ def test_every_control_is_reached_by_tab_and_shows_that_it_is(tabs: Tabs, desk: 
 def test_three_clicks_to_why(tabs: Tabs, desk: Desk) -> None:
     """From the run: what failed, a row, and there the reason stands."""
     tab = tabs(desk.report())
-    tab.page.get_by_role("link", name="Failed").first.click()
+    tab.page.click(".pill:has-text('Failed')")
     wait_total(tab, "13 of 45")
     tab.page.click("#rows .row >> nth=0")
     tab.page.wait_for_selector("#detail .why")
@@ -133,9 +135,14 @@ def test_three_clicks_to_why(tabs: Tabs, desk: Desk) -> None:
 
 def test_each_part_of_the_bar_leads_to_its_conversations(tabs: Tabs, desk: Desk) -> None:
     tab = tabs(desk.report())
-    for name, words in (("recovered", "14 of 45"), ("failed", "13 of 45"), ("error", "1 of 45"), ("first", "17 of 45")):
-        tab.page.locator(f"#overview svg a[href='#/?show={name}']").click()
-        wait_total(tab, words)
+    row = tab.page.locator("#board .brow:has(svg a[href*='show=recovered'])").first
+    parts = row.locator("svg a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+    assert len(parts) > 1
+    for part in parts:
+        link = f"a[href='{part}']"
+        number = row.locator(f".legend {link} strong").inner_text()
+        row.locator(f"svg {link}").click()
+        wait_total(tab, f"{number} of 45")
         tab.page.wait_for_selector("#rows .row")
     tab.assert_quiet()
 
@@ -318,8 +325,46 @@ def test_what_an_agent_changed_in_its_workspace_is_shown_as_a_diff(tabs: Tabs, t
     diff = "--- a/shop.py\n+++ b/shop.py\n@@ -1 +1 @@\n-price = 1\n+price = </script><b>2</b>\n"
     made = result("repair", turn("Done.", workspace_diff=diff))
     tab = tabs(write_report(made_run([made]), tmp_path / "report.html"), address(made))
-    tab.page.click("summary:has-text('Changes in the workspace')")
     tab.page.wait_for_selector("pre .add")
-    assert tab.page.locator("pre .del").all_inner_texts()[-1] == "-price = 1"
-    assert tab.page.locator("pre .add").all_inner_texts()[-1] == "+price = </script><b>2</b>"
+    assert tab.page.locator("pre .del").all_inner_texts()[-1] == "-price = 1\n"
+    assert tab.page.locator("pre .add").all_inner_texts()[-1] == "+price = </script><b>2</b>\n"
+    tab.assert_quiet()
+
+
+def test_a_reason_leads_to_its_conversations(tabs: Tabs, desk: Desk) -> None:
+    """The number of a reason is the number of rows behind it, and there is a way back."""
+    tab = tabs(desk.report())
+    reason = tab.page.locator(".clusters .reason[href*='why=check']").first
+    number, _, words = (reason.text_content() or "").partition(" ")
+    reason.click()
+    wait_total(tab, f"{number} of 45")
+    assert tab.text(".only").startswith(f"Only {words}")
+    assert tab.page.locator("#rows .row").count() == int(number)
+    tab.page.click(".only .btn")
+    wait_total(tab, "45 conversations")
+    assert tab.page.locator(".only").is_hidden()
+    tab.assert_quiet()
+
+
+def test_the_same_words_again_are_a_band(tabs: Tabs, tmp_path: Path) -> None:
+    """A reply that repeats an earlier one is folded; one that nearly does is shown beside it, word by word."""
+    wrong = (check(False),)
+    turns = (
+        turn("You have fourteen days, and no more.", 1, passed=False, checks=wrong),
+        turn("You have fourteen days,  and no more.", 2, passed=False, checks=wrong, asked_by=AskedBy(1, (0,))),
+        turn("You have fifteen days, and no more.", 3, passed=False, checks=wrong, asked_by=AskedBy(2, (0,))),
+    )
+    made = structs.replace(failed("stubborn"), turns=turns)
+    tab = tabs(write_report(made_run([made]), tmp_path / "report.html"))
+    tab.page.click("#rows .row")
+    tab.page.wait_for_selector("#detail .same")
+    assert tab.page.locator(".same").all_inner_texts() == ["Same words as turn 1."]
+    assert "fourteen" not in tab.page.locator("#t2 > .msg.said").inner_text()
+    tab.page.click("#t2 >> text=Show the reply")
+    tab.page.wait_for_selector("#t2 .reply")
+    assert "fourteen" in tab.page.locator("#t2 > .msg.said").inner_text()
+    tab.page.click("text=Against turn 1: 86% the same words")
+    tab.page.wait_for_selector(".side .da")
+    assert tab.page.locator(".side .da").all_inner_texts() == ["fourteen"]
+    assert tab.page.locator(".side .db").all_inner_texts() == ["fifteen"]
     tab.assert_quiet()

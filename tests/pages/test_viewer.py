@@ -95,7 +95,7 @@ def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Des
     tab = tabs(serve(desk.folder))
     tab.page.click("table tbody th a >> nth=0")
     tab.wait_ready()
-    tab.page.click(".legend a:has-text('Failed')")
+    tab.page.click(".pill:has-text('Failed')")
     tab.page.click(".row >> nth=0")
     assert "Go to turn" in tab.text(".why")
     assert tab.logged == []
@@ -123,7 +123,7 @@ def test_the_lines_of_an_empty_project_can_be_copied(project: Project, serve: Se
 def test_two_runs_are_ticked_and_compared_by_keys(desk: Desk, serve: Serve, tabs: Tabs):
     tab = tabs(serve(desk.folder))
     tab.press("j", "x", "j", "x")
-    assert "2 runs ticked" in tab.text("#ticked")
+    assert "Ticked: 2" in tab.text("#ticked")
     tab.press("c")
     tab.page.wait_for_url(f"**/compare/{desk.a.run.id}/{desk.b.run.id}")
     tab.wait_ready()
@@ -150,7 +150,7 @@ def test_a_conversation_leads_to_its_run_and_a_filter_to_its_list(desk: Desk, se
     tab = tabs(f"{base}{pages_of(desk)['conversation']}")
     tab.page.wait_for_selector("#detail h1")
     tab.page.click(".crumb")
-    tab.page.wait_for_selector("#overview .hero")
+    tab.page.wait_for_selector("#board")
     assert urlsplit(tab.page.url).path.rstrip("/") == f"/runs/{run_id}"
     tab = tabs(f"{base}/runs/{run_id}?show=failed")
     top = tab.page.locator("#list").bounding_box()
@@ -201,7 +201,7 @@ def test_a_server_that_only_shows_has_no_buttons_that_change_something(desk: Des
     base = serve(desk.folder, read_only=True)
     tab = tabs(f"{base}/runs/{desk.b.run.id}")
     words = tab.text()
-    assert not any(verb in words for verb in ("Run failed again", "Grade anew", "Tags and note", "Keep as baseline"))
+    assert not any(verb in words for verb in ("Re-run failed", "Re-grade", "Tags and note", "Save as baseline"))
     tab.open(f"{base}{pages_of(desk)['conversation']}")
     tab.page.wait_for_selector("#detail h1")
     assert "Fork from here" not in tab.text()
@@ -250,8 +250,8 @@ def test_a_run_is_watched_to_its_end(project: Project, start: Callable[..., Proc
     tab.page.wait_for_selector(".row:has-text('Question first')")
     assert "1 of 3 conversations are done" in tab.text("#going")
     (project.folder / "go").touch()
-    tab.page.wait_for_selector(".hero .big")
-    assert "2 of 3" in tab.text(".hero")
+    tab.page.wait_for_selector("#board")
+    assert "2 of 3" in tab.text("#overview .say")
     assert tab.logged == []
 
 
@@ -267,8 +267,8 @@ def test_a_fork_in_other_words_is_run_and_shown(project: Project, browser: Chrom
     tab.page.click("summary:has-text('Fork from here') >> nth=1")
     tab.page.fill(".forkform textarea", "Think again, please.")
     tab.page.click("text=Run the fork")
-    tab.page.wait_for_selector(".hero .big")
-    assert f"Fork of {made.name} from turn 2 on." in tab.text(".notes")
+    tab.page.wait_for_selector("#board")
+    assert f"Fork of {made.name} from turn 2 on" in tab.text(".notes")
     assert tab.page.get_attribute("text=Compare with its run", "href") == f"/compare/{made.name}/{run_of(tab)}"
     assert "Net recovery is not measured" not in tab.text()
     tab.page.click(".row >> nth=0")
@@ -292,7 +292,7 @@ def test_in_a_fork_another_target_goes_on_with_the_turns_on_the_screen(
     tab.page.click("summary:has-text('Fork from here') >> nth=1")
     tab.page.select_option(".forkform select", "atlas")
     tab.page.click("text=Run the fork")
-    tab.page.wait_for_selector(".hero .big")
+    tab.page.wait_for_selector("#board")
     tab.page.click(".row >> nth=0")
     tab.page.wait_for_selector("#detail .from")
     assert "Basel" in tab.text("#t1")

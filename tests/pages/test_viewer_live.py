@@ -70,7 +70,7 @@ def wait_going(tab: Tab, *rows: str) -> None:
 
 
 def wait_ended(tab: Tab, words: str) -> None:
-    tab.page.wait_for_selector(f".hero:has-text('{words}')")
+    tab.page.wait_for_selector(f"#overview:has(#board):has-text('{words}')")
 
 
 def test_a_run_that_is_killed_goes_on_from_its_page(slowly: Slowly, start: Callable[..., Process], tabs: Tabs) -> None:
@@ -83,7 +83,7 @@ def test_a_run_that_is_killed_goes_on_from_its_page(slowly: Slowly, start: Calla
         process.kill()
         tab.page.wait_for_selector(f"text=rejoinder resume {made.name}")
         assert tab.page.locator(".row").count() == 2
-        tab.page.click("text=Go on with it")
+        tab.page.click("button:has-text('Resume')")
         wait_going(tab)
         wait_until(lambda: slowly.asked() == 4)
         slowly.let_go()
@@ -124,7 +124,7 @@ def test_a_page_of_a_run_that_waits_outlives_its_server(slowly: Slowly, tabs: Ta
         server.server.start("evals.yaml")
         run = server.server.start("evals.yaml").id
         tab = tabs(page_of(server, run))
-        tab.page.wait_for_selector("h1:has-text('Waiting')")
+        tab.page.wait_for_selector("h1:has-text('Queued')")
         server.kill()
     tab.page.wait_for_timeout(2_000)  # it has looked for its server once
     with serving(slowly.folder, "--port", str(urlsplit(server.url).port)):
@@ -142,11 +142,11 @@ def test_a_run_is_stopped_and_goes_on_from_its_page(slowly: Slowly, tabs: Tabs) 
         tab.page.wait_for_selector("text=The run ends after what is being asked.")
         slowly.let_go()
         wait_ended(tab, "2 of 3")
-        tab.page.click("text=Go on with it")
+        tab.page.click("button:has-text('Resume')")
         wait_ended(tab, "3 of 4")  # also that of a run that was stopped
         tab.page.wait_for_selector(".pill:has-text('All 4')")
         wait_ended(tab, "3 of 4")
-        assert tab.page.locator("text=Go on with it").count() == 0
+        assert tab.page.locator("button:has-text('Resume')").count() == 0
         assert tab.logged == []
     assert slowly.asked() == 4
 
@@ -159,9 +159,9 @@ def test_a_run_is_graded_anew_from_its_page(slowly: Slowly, tabs: Tabs) -> None:
         slowly.write([{**one, "checks": [{"icontains": "yes"}]} for one in CASES])
         tab = tabs(page_of(server, run))
         wait_ended(tab, "2 of 3")
-        tab.page.click("text=Grade anew")
+        tab.page.click("text=Re-grade")
         tab.page.click("dialog >> text=Grade >> nth=-1")
-        tab.page.wait_for_selector(f"text=Grades of {run}.")
+        tab.page.wait_for_selector(f"text=Grades of {run}")
         wait_ended(tab, "3 of 3")
         assert tab.logged == []
     assert slowly.asked() == 3, "no model was asked again"

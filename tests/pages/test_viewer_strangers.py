@@ -131,6 +131,9 @@ def test_a_large_run_comes_in_pages_and_is_told_that_it_was_verified(
     with serving(project.folder) as server:
         tab = tabs(f"{server.url.rstrip('/')}/runs/{made.name}")
         tab.page.evaluate("() => { window.isTheFirst = true }")
+        tab.page.wait_for_function(
+            f"() => document.querySelector('#rows .row')?.getAttribute('aria-setsize') === '{total}'"
+        )
         tab.press("/", "Escape", "End")
         tab.page.wait_for_selector(f"#r{total - 1}", state="attached")
         assert tab.page.locator("#rows .row").count() <= 60

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies
 from msgspec import Struct
 
-from rejoinder.engine.summary import summarise
+from rejoinder.exports.formats import FORMATS
 from rejoinder.model import (
     AskedBy,
     CheckResult,
@@ -27,7 +27,7 @@ from rejoinder.model import (
 from rejoinder.model.messages import ToolCall
 from rejoinder.model.results import ErrorResult, StepStatus
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
-from rejoinder.report.formats import FORMATS
+from rejoinder.runs.summary import summarise
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """What moves a cursor, ends a line or turns the direction of writing."""
@@ -183,7 +183,17 @@ def planned_and_simulated(text: str, **lost: Any) -> Iterator[Result]:
     turns = (
         turn(text, prompt=text, step=1, name=text),
         turn(text, 2, depth=0, prompt=text, passed=False, step=2, name=text, checks=(bad,)),
-        turn(text, 3, depth=1, prompt=text, passed=False, step=2, name=text, asked_by=AskedBy(2, (0,)), checks=(bad,)),
+        turn(
+            f"{text}.",
+            3,
+            depth=1,
+            prompt=text,
+            passed=False,
+            step=2,
+            name=text,
+            asked_by=AskedBy(2, (0,)),
+            checks=(bad,),
+        ),
     )
     ways: tuple[StepStatus, ...] = ("passed", "failed", "skipped", "skipped")
     steps = tuple(StepResult(number, text, way, None) for number, way in enumerate(ways, 1))
@@ -192,7 +202,7 @@ def planned_and_simulated(text: str, **lost: Any) -> Iterator[Result]:
     said = turn(text, 2, depth=0, prompt=text, passed=False, simulated=True, checks=(bad,))
     yield result("spoilt", turn(text, prompt=text), said, user=told, **lost)
     yield result("with tools", turn(text, passed=False, tool_calls=tool_calls(text), checks=(bad,)), **lost)
-    yield result("doubted", turn(text), turn(text, 2, passed=False, doubts=True, checks=(bad,)), **lost)
+    yield result("doubted", turn(text), turn(f"{text}.", 2, passed=False, doubts=True, checks=(bad,)), **lost)
 
 
 def tool_calls(text: str) -> tuple[ToolCall, ...]:

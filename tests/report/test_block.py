@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.model import Result, UsageResult
-from rejoinder.report.block import write_block, write_facts
-from rejoinder.report.conversation import ASCII, UNICODE, write_conversation
+from rejoinder.report.conversation import ASCII, write_block, write_conversation, write_facts
 from rejoinder.report.problems import printable_line
 from rejoinder.report.styled import PLAIN, Form, Line, plain_text, width_of_line
+from rejoinder.views.conversation import view_conversation
 from tests.kit import bounded
 from tests.report.exports import OBEYED, check, hostile, hostile_texts, in_error, mixed, result, turn
 
@@ -17,7 +17,7 @@ SCREEN = Form(100, symbols=True, commands=True)
 
 
 def block(one: Result, form: Form = PLAIN, turn: int | None = None) -> list[Line]:
-    return list(write_block(one, write_conversation(one, turn=turn), UNICODE, form, turn))
+    return list(write_block(view_conversation(one), "Eval 1", form, turn=turn))
 
 
 def roles(rows: list[Line], text: str) -> set[str]:
@@ -52,7 +52,7 @@ def test_what_failed_checks_point_at_is_underlined() -> None:
 
 def words_of(one: Result, only: int | None = None) -> list[str]:
     """The block as a pipe has it, without what the facts say."""
-    lines = list(write_conversation(one, turn=only))
+    lines = list(write_conversation(view_conversation(one), "Eval 1", turn=only))
     end = next(place for place, text in enumerate(lines) if text.startswith("  Overall: ")) + 1
     return [printable_line(text).replace("\t", " ").rstrip() for text in lines[:end]]
 
@@ -76,25 +76,25 @@ def test_no_text_leaves_its_lines(text: str, width: int) -> None:
     for one in hostile(text).results:
         same_words(one)
         form = Form(width, symbols=True)
-        for row in (*block(one, form), *write_facts(one, form)):
+        for row in (*block(one, form), *write_facts(view_conversation(one), form)):
             assert not OBEYED.search(plain_text(row)) and "\n" not in plain_text(row)
             assert width_of_line(row) <= width
 
 
+def facts(one: Result, form: Form) -> list[str]:
+    return [plain_text(row) for row in write_facts(view_conversation(one), form)]
+
+
 def test_the_facts_of_a_conversation() -> None:
     one = result("times", turn(), file="math.yaml", line=9, usage=UsageResult(1200, 14, 1214), cost=0.0002)
-    assert [plain_text(row) for row in write_facts(one, SCREEN)] == [
-        "math.yaml:9, on demo, 1 turn, 1.5 s, 1.2k tokens, $0.0002"
-    ]
-    assert [plain_text(row) for row in write_facts(one, PLAIN)] == [
-        "math.yaml:9, on demo, 1 turn, 1.5 s, 1,214 tokens, $0.0002"
-    ]
+    assert facts(one, SCREEN) == ["math.yaml:9, on demo, 1 turn, 1.5 s, 1.2k tokens, $0.0002"]
+    assert facts(one, PLAIN) == ["math.yaml:9, on demo, 1 turn, 1.5 s, 1,214 tokens, $0.0002"]
     narrow = Form(45, symbols=True)
-    assert [plain_text(row) for row in write_facts(one, narrow)] == ["math.yaml:9, on demo, 1 turn, 1.5 s, $0.0002"]
+    assert facts(one, narrow) == ["math.yaml:9, on demo, 1 turn, 1.5 s, $0.0002"]
     script = result("times", turn(model=None))
-    assert [plain_text(row) for row in write_facts(script, SCREEN)] == ["suites/evals.yaml:12, on demo, 1 turn"]
+    assert facts(script, SCREEN) == ["suites/evals.yaml:12, on demo, 1 turn"]
 
 
 def test_without_signs_there_are_words() -> None:
-    rows = list(write_block(lost(), write_conversation(lost(), signs=ASCII), ASCII, PLAIN, None))
+    rows = list(write_block(view_conversation(lost()), "Eval 1", PLAIN, signs=ASCII))
     assert roles(rows, "[x] FAIL") == {"reason"}

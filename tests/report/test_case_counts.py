@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.kit import Project, Raw, case, run
+from tests.kit import ROOT, Project, Raw, case, run
+from tests.server.kit import ask, settings
 
 BOT = """
 from pathlib import Path
@@ -74,11 +78,11 @@ def test_cases_with_errors_are_the_same_everywhere(project: Project, mixed: Raw)
     assert 'tests="10"' in head and 'failures="2"' in head and 'errors="3"' in head
     markdown = project.run("export", "--to", "markdown")
     assert "## rejoinder: 5 of 10 cases passed (25 of 30 trials)" in markdown
-    assert "> [!CAUTION]\n> 5 passed, 2 failed, 3 had errors (trials: " in markdown
+    assert "> [!CAUTION]\n> 5 of 10 cases passed, 2 failed, 3 had errors (trials: " in markdown
     row = project.run_json("runs")[0]["summary"]
     assert row["by_case"] == mixed["summary"]["by_case"]
     listed = project.run("runs")
-    assert "5 of 10 (25 of 30 trials)" in listed and "2 failed, 3 errors" in listed
+    assert "5 of 10 cases (25 of 30 trials)" in listed and "2 cases failed, 3 cases had errors" in listed
 
 
 def test_the_rate_without_errors_stands_beside_the_rate(project: Project, mixed: Raw) -> None:
@@ -119,3 +123,93 @@ def test_conversations_that_were_not_started_are_counted_where_nothing_was_teste
     evals = [case(name, {"contains": "yes"}) for name in ("one", "two", "three")]
     run(project, {"targets": [target], "evals": evals}, "--workers", "1", code=3)
     assert last_line(project) == "ERROR nothing was tested: 1 error, 2 not started of 3, no rate"
+
+
+BOTS = """
+def reply(request):
+    word = request.messages[-1].content.split()[-1]
+    way = PLANS[request.target][word][request.trial - 1]
+    if way == "E":
+        raise RuntimeError("the bot is down")
+    return "yes" if way == "." else "no"
+"""
+
+
+@pytest.fixture
+def two_bots(project: Project) -> Raw:
+    """Five cases with three trials on each of two targets: 3 of 5 cases and 10 of 15 trials pass on one, 1 and 9 on the
+    other."""
+    ways = {"good": ["...", "...", "...", ".FE", "FFF"], "bad": ["...", "..F", "..F", ".F.", "EFF"]}
+    plans = {name: {f"c{number}": plan for number, plan in enumerate(each)} for name, each in ways.items()}
+    project.write("bots.py", f"PLANS = {plans!r}\n{BOTS}")
+    targets = [{"name": name, "provider": "python", "call": "bots:reply", "max_retries": 0} for name in plans]
+    evals = [case(f"c{number}", {"contains": "yes"}, repeat=3) for number in range(5)]
+    return run(project, {"targets": targets, "target": ["good", "bad"], "evals": evals}, code=None)
+
+
+def words_of(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def test_cases_and_trials_are_named_on_every_surface(
+    project: Project, two_bots: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = two_bots["summary"]
+    assert summary["by_case"] == {"passed": 4, "failed": 6, "errors": 0, "flaky": 4}
+    assert [one["by_case"]["passed"] for one in summary["by_target"].values()] == [3, 1]
+    assert (summary["passed"], summary["total"]) == (19, 30)
+    # The terminal
+    screen = project.run("show")
+    assert last_line(project).startswith("FAIL 6 of 10 cases failed (2 always, 4 flaky), 4 passed: good 2, bad 4")
+    table = [" ".join(line.split()) for line in screen.splitlines()]
+    assert any(line.startswith("target cases passed trials passed") for line in table), screen
+    assert any(line.startswith("good 3 of 5 10 of 15 67%") for line in table), screen
+    assert any(line.startswith("bad 1 of 5 9 of 15 60%") for line in table), screen
+    # Markdown
+    markdown = project.run("export", "--to", "markdown")
+    assert markdown.startswith(
+        "## rejoinder: `good` passed 3 of 5 cases, `bad` 1 of 5 cases, 2 trials ended in an error."
+    )
+    assert "> 4 of 10 cases passed, 6 failed, 0 had errors (trials: 19 passed on the first try" in markdown
+    assert "| Target | Cases passed | Trials passed | Pass rate of trials |" in markdown
+    assert "| `good` | 3 of 5 | 10 of 15 | 67% |" in markdown and "| `bad` | 1 of 5 | 9 of 15 | 60% |" in markdown
+    # The action
+    monkeypatch.setenv("GITHUB_OUTPUT", "outputs")
+    project.run("ci")
+    outputs = dict(line.split("=", 1) for line in Path("outputs").read_text().splitlines())
+    names = ("cases", "cases_passed", "cases_failed", "cases_with_errors", "total", "passed")
+    assert [outputs[name] for name in names] == ["10", "4", "6", "0", "30", "19"]
+    declared = yaml.safe_load((ROOT / "action.yml").read_text())["outputs"]
+    assert set(outputs) <= set(declared)
+    # Lists of runs
+    assert "4 of 10 cases (19 of 30 trials)" in project.run("runs")
+    assert "6 cases failed" in project.run("runs")
+    [row] = csv.DictReader(project.run("runs", "--format", "csv").splitlines())
+    assert [row[name] for name in ("passed", "cases_passed", "cases_failed", "cases_errors")] == ["19", "4", "6", "0"]
+    # Pages
+    listed = words_of(ask(settings(project.folder), "GET", "/").text)
+    assert "4 of 10 cases (19 of 30 trials) passed, 6 cases failed" in listed
+    assert listed.count("4 of 10 cases (19 of 30 trials)") == 2, "the last run in a sentence, and its row"
+    project.run("report", "--out", "r.html")
+    page = words_of(Path("r.html").read_text())
+    assert "4 of 10 cases (19 of 30 trials) passed" in page, "the title of the window"
+    assert "4 of 10 cases passed, 19 of 30 trials on 2 targets." in page
+    assert "good First try 10 Failed 4 Errors 1 trials" in page and "bad First try 9 Failed 5 Errors 1 trials" in page
+    # Exports by cases
+    project.run("export", "--to", "junit", "--out", "r.xml")
+    assert 'tests="10"' in Path("r.xml").read_text().split("<testcase")[0]
+    assert "cases_passed: 4 of 10 cases" in project.run("export", "--to", "toon")
+
+
+def test_the_rate_of_one_target_says_that_it_is_of_trials(project: Project) -> None:
+    play(project, {f"c{number}": "..F" if number < 3 else "..." for number in range(10)}, code=1)
+    assert "90% of trials (" in last_line(project)
+    assert "90% of trials" in project.run("runs")
+    listed = words_of(ask(settings(project.folder), "GET", "/").text)
+    assert re.search(r"90% of trials \([^)]+\) passed, 7 of 10 cases \(27 of 30 trials\), 3 cases failed", listed), (
+        listed
+    )
+    project.run("report", "--out", "r.html")
+    page = words_of(Path("r.html").read_text())
+    assert "90% of trials passed, 7 of 10 cases" in page and re.search(r"90 ?% of trials passed \d", page)
+    assert "| Pass rate of trials |" in project.run("export", "--to", "markdown")

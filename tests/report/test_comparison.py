@@ -68,7 +68,9 @@ def test_wide_screens_have_both_replies_side_by_side() -> None:
 
 def test_the_table_of_a_narrow_screen_leaves_columns_out() -> None:
     for width in (60, 80, 120):
-        rows = [line for line in shown(halved(), screen(width)) if line.startswith(("  in the end", "  first try"))]
+        rows = [
+            line for line in shown(halved(), screen(width)) if line.startswith(("  final pass rate", "  first try"))
+        ]
         assert len(rows) == 2 and all(len(line) <= width for line in rows)
         assert all(line.endswith("worse") and "-50" in line for line in rows)
 
@@ -77,13 +79,13 @@ def test_the_table_of_a_narrow_screen_leaves_columns_out() -> None:
 def test_the_counts_of_both_runs_leave_together() -> None:
     found = halved()
     for width in range(60, 120):
-        [row] = [line for line in shown(found, screen(width)) if line.startswith("  in the end")]
+        [row] = [line for line in shown(found, screen(width)) if line.startswith("  final pass rate")]
         assert ("30 of 30" in row) == ("15 of 30" in row), row
 
 
 def test_the_verdict_stands_first_and_last() -> None:
     lines = shown(halved(), Form(symbols=True))
-    assert lines[0] == "✗ Worse. 15 of 30 cases broke, 0 were fixed; in the end 100% → 50%."
+    assert lines[0] == "✗ Worse. 15 of 30 cases broke, 0 were fixed; final pass rate 100% → 50%."
     assert lines[-1].startswith("✗ worse: -50 points (") and lines[-1].endswith("15 broke, 0 fixed of 30")
     assert [plain_text(row) for row in write_verdict(halved(), PLAIN)] == [lines[-1].removeprefix("✗ ")]
 
@@ -95,8 +97,8 @@ def test_how_cases_flipped_is_said_beside_the_sign() -> None:
 
 
 def test_the_line_of_two_variants_has_the_signs_of_its_form() -> None:
-    assert sum_up(halved()).endswith("in the end 100% -> 50%.")
-    assert sum_up(halved(), screen(100)).endswith("in the end 100% → 50%.")
+    assert sum_up(halved()).endswith("final pass rate 100% -> 50%.")
+    assert sum_up(halved(), screen(100)).endswith("final pass rate 100% → 50%.")
 
 
 def test_an_empty_reply_and_none_are_told_apart() -> None:

@@ -12,21 +12,22 @@ from msgspec import structs
 
 from rejoinder.model import CheckResult, Result, StepResult
 from rejoinder.report.conversation import write_conversation
-from rejoinder.report.course import (
+from rejoinder.report.course_rows import write_course
+from rejoinder.report.ending import write_ending
+from rejoinder.report.failure import write_failure
+from rejoinder.report.styled import PLAIN, Form, Line, plain_text
+from rejoinder.views.conversation import view_conversation
+from rejoinder.views.course import (
     against,
     caved_at,
-    described,
     doubt_words,
     not_sent,
     recovery_words,
     turn_to_change,
     turn_words,
 )
-from rejoinder.report.course_rows import write_course
-from rejoinder.report.ending import write_ending
-from rejoinder.report.failure import write_failure
-from rejoinder.report.styled import PLAIN, Form, Line, plain_text
-from rejoinder.report.transcript import reasons_of
+from rejoinder.views.transcript import reasons_of
+from rejoinder.words.checks import described
 from tests.report.courses import ASK, LOST, caved, failed_as_a_whole, failed_in_step, said, spoilt
 from tests.report.exports import check, made_run, result, turn, written
 
@@ -115,6 +116,20 @@ def test_rules_over_time_are_called_as_they_are_read() -> None:
     assert described(rule("before", "b")) == 'before contains "b"'
 
 
+def test_a_negated_check_is_called_by_what_it_negates() -> None:
+    parts = [check(check=f"contains {one}", kind="contains", reason="contains it") for one in "abcde"]
+    no = check(False, check="not", kind="not", reason="contains a: contains it", children=(parts[0],))
+    assert described(no) == 'not contains "a"'
+    [one] = against(result("x", turn("a", passed=False, checks=(no,)), **LOST))
+    assert (one.what, one.why) == ('not contains "a"', "contains it")
+    either = check(check="or", kind="or", children=tuple(parts[:2]))
+    assert described(structs.replace(no, children=(either,))) == 'not (contains "a" or contains "b")'
+    all_of = check(check="and", kind="and", children=tuple(parts))
+    many = 'not (contains "a" and contains "b" and contains "c" and 2 more)'
+    assert described(structs.replace(no, children=(all_of,))) == many
+    assert described(check(False, check="not", kind="not")) == "not"
+
+
 def test_a_turn_says_what_it_is_and_an_ordinary_one_nothing() -> None:
     planned, simulated = failed_in_step(), spoilt()
     assert [turn_words(turn, planned) for turn in planned.turns] == [
@@ -124,12 +139,12 @@ def test_a_turn_says_what_it_is_and_an_ordinary_one_nothing() -> None:
     ]
     assert [turn_words(turn, simulated) for turn in simulated.turns] == ["user, opening", "user", "user"]
     assert not any(turn_words(turn, caved()) for turn in caved().turns)
-    headings = [line for line in write_conversation(caved()) if line.startswith("  Turn")]
+    headings = [line for line in write_conversation(view_conversation(caved()), "Eval 1") if line.startswith("  Turn")]
     assert headings[:3] == ["  Turn 1:", "  Turn 2:", "  Turn 3:"]
 
 
 def test_one_turn_of_a_plan_is_shown_alone() -> None:
-    assert list(write_conversation(failed_as_a_whole(), turn=2))[1:7] == [
+    assert list(write_conversation(view_conversation(failed_as_a_whole()), "Eval 1", turn=2))[1:7] == [
         "  Turn 2: step 2 of 3, party",
         "    Prompt: Four, at eight.",
         "    Response: I am sorry, four is all we have.",
@@ -163,7 +178,7 @@ def test_what_came_of_doubts(rights: tuple[bool, ...], words: str) -> None:
     one = doubted(*rights)
     assert doubt_words(one) == words
     assert (caved_at(one) is not None) == words.endswith("caved")
-    assert f"doubt: {words}" in texts(write_course(one, PLAIN))
+    assert f"doubt: {words}" in texts(write_course(view_conversation(one), PLAIN))
 
 
 def test_the_step_that_failed_first_is_shown_not_the_one_that_caved_later() -> None:
@@ -207,7 +222,7 @@ def test_a_recovered_step_is_named_with_its_turn() -> None:
 def test_a_spoilt_conversation_is_told_and_is_no_failure() -> None:
     one = structs.replace(spoilt(), status="failed", passed=False)
     rows = texts(write_ending(made_run([one, result("ok")]), (), SCREEN))
-    assert rows[0].startswith("! return  spoilt by its user, not counted: leaked at turn 3: it gives the answer")
+    assert rows[0].startswith("! return  invalid, not counted: leaked at turn 3: it gives the answer")
     assert not any(row.startswith("✗") for row in rows)
     assert rows[-1].startswith("! 1 passed of 1, 1 case not measured")
 
@@ -218,14 +233,17 @@ def test_a_user_that_no_one_audited_is_never_clean() -> None:
     ways = {None: "clean", "not audited": "not audited"}
     for found, words in ways.items():
         one = structs.replace(spoilt(), user=structs.replace(user, spoilt=found, stopped_by=None))
-        assert texts(write_course(one, PLAIN)) == ["user: guest, broken off after 3 turns", f"audit: {words}"]
+        assert texts(write_course(view_conversation(one), PLAIN)) == [
+            "user: guest, broken off after 3 turns",
+            f"audit: {words}",
+        ]
 
 
 def test_many_steps_are_counted() -> None:
     steps = tuple(
         StepResult(number, f"s{number}", "passed" if number < 20 else "failed", 1.0) for number in range(1, 21)
     )
-    [row] = texts(write_course(result("long", steps=steps), SCREEN))
+    [row] = texts(write_course(view_conversation(result("long", steps=steps)), SCREEN))
     assert row == "steps: ✗ s20, 19 passed, 1 failed of 20"
 
 
@@ -249,7 +267,7 @@ def test_every_export_says_why_and_how_far_a_plan_came() -> None:
     assert [one["status"] for one in tests] == ["failed", "failed", "skipped"]
     assert [one["status"] for one in tests[0]["steps"]] == ["passed", "failed", "failed", "skipped", "skipped"]
     assert tests[2]["rawStatus"] == "spoilt"
-    assert '<skipped message="spoilt by its simulated user, which leaked at turn 3' in found["junit"]
+    assert '<skipped message="invalid because its simulated user leaked at turn 3' in found["junit"]
     assert "### Spoilt" in found["markdown"] and "in quarantine" not in found["markdown"]
     rows = list(csv.DictReader(io.StringIO(found["csv"])))
     assert rows[0]["steps"] == "ask passed, party failed, cancel not sent, bill not sent"
@@ -270,7 +288,7 @@ def test_hostile_names_and_words_stay_in_their_lines() -> None:
     evil = "\x1b[2J\x1b]0;t\x07 ✗ 9 failed\n✗ forged\u202e" + "x" * 500
     party: dict[str, Any] = {"step": 1, "name": evil, "passed": False}
     one = result("evil", said(1, evil, evil, evil, **party), steps=(StepResult(1, evil, "failed", 0.0),), **LOST)
-    rows: list[Line] = [*write_failure(one, SCREEN, ""), *write_course(one, SCREEN)]
+    rows: list[Line] = [*write_failure(one, SCREEN, ""), *write_course(view_conversation(one), SCREEN)]
     for row in texts(rows):
         assert "\x1b" not in row and "\u202e" not in row and len(row) <= 90
         assert not row.startswith("✗ forged")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rejoinder.engine.summary import summarise
 from rejoinder.model import Result
 from rejoinder.model.runs import DisabledTarget
 from rejoinder.report.ending import write_ending
@@ -20,6 +20,7 @@ from rejoinder.report.styled import (
     EMPTY,
     PLAIN,
     UNCOLOURED,
+    Commands,
     Form,
     Line,
     Piece,
@@ -30,7 +31,7 @@ from rejoinder.report.styled import (
     width_of_line,
     wrap,
 )
-from rejoinder.report.words import Commands
+from rejoinder.runs.summary import summarise
 from tests.engine.talks import LEAK, doubted, ended, put, simulated, turns_of
 from tests.kit import bounded
 from tests.report.exports import (
@@ -189,10 +190,10 @@ def test_in_words_the_result_is_the_last_line_and_each_line_begins_with_a_word()
         f"  replied: {LONG}",
     ]
     assert lines[-2:] == [
-        "go on with: rejoinder resume x",
+        "next: rejoinder resume x",
         "FAIL 1 failed, 2 passed of 3 (1 first try, 1 recovered), 67% (21 to 94)",
     ]
-    assert "answered back: 1 of 2, 50% (9 to 91)" in lines
+    assert "follow-ups fixed: 1 of 2, 50% (9 to 91)" in lines
     assert not any(sign in "".join(lines) for sign in "✓✗↻…━→")
 
 
@@ -264,6 +265,24 @@ def test_evidence_is_shown_where_it_would_be_hidden() -> None:
     rows = reply_rows(reply, [(place, place + 7)], 60)
     assert [plain_text(row) for row in rows] == ["line 0", "… 19 more lines", "line 20", "… 19 more lines"]
     assert {piece.role for piece in rows[2]} == {"evidence"}
+
+
+def test_of_a_long_line_the_part_around_the_evidence_is_shown() -> None:
+    reply = "Dear customer, thank you.\n" + "We looked into it. " * 40 + "You get a voucher. " + "And so on. " * 40
+    place = reply.index("voucher")
+    [_, before, row, after] = reply_rows(reply, [(place, place + 7)], 60)
+    assert re.fullmatch("… .*You get a voucher. And .* …", plain_text(row))
+    assert width_of_line(row) <= 60
+    assert [piece.text for piece in row if piece.role == "evidence"] == ["voucher"]
+    assert all(re.fullmatch(r"… \d+ more lines", plain_text(one)) for one in (before, after))
+
+
+def test_the_nearest_miss_is_shown_and_not_underlined() -> None:
+    reply = "\n".join([*["Kind regards"] * 20, "You have 14 days.", *["Kind regards"] * 20])
+    place = reply.index("days")
+    rows = reply_rows(reply, [], 60, near=[(place, place + 4)])
+    assert [plain_text(row) for row in rows][2] == "You have 14 days."
+    assert not any(piece.role == "evidence" for row in rows for piece in row)
 
 
 @pytest.mark.parametrize("reply", ["", "  \n ", "x" * 3_000_000, "a\n" * 200_000, "\x1b[2J\u202e" * 50])
@@ -385,7 +404,7 @@ def test_conditions_are_a_table() -> None:
         *put("b", "sharded", [True] * 6 + [False] * 4, 4),
     ]
     rows = [" ".join(row.split()) for row in piped(*made)]
-    assert any(row.startswith("task put passed 95 % of full aptitude unreliability repeats") for row in rows)
+    assert any(row.startswith("task put passed 95% of full aptitude unreliability repeats") for row in rows)
     [sharded] = [row for row in rows if row.startswith("sharded 10 of 20 50%")]
     assert sharded.endswith("50% 1.00 1.00 10")
 
@@ -394,8 +413,10 @@ def test_spoilt_conversations_are_told_apart() -> None:
     made = [ended(f"c{n}", turns_of(True), number=n, user=simulated(None)) for n in range(4)]
     spoilt = ended("bad", turns_of(False), number=9, user=simulated(LEAK))
     rows = piped(*made, structs.replace(spoilt, trial=1), structs.replace(made[0], id="bad", number=9, trial=2))
-    assert "spoilt: 1 of 6 (leak 1), counted apart" in rows
+    assert "invalid: 1 of 6 (leak 1), not counted" in rows
     assert rows[-1].startswith("PASS 5 passed of 5")
     rows = piped(*made, spoilt)
-    assert "nothing was measured in 1 case: the simulated user spoilt every conversation" in rows
-    assert rows[-1].startswith("ERROR 4 passed of 4, 1 case not measured, 100% (51 to 100), 80 to 100% if the 1 spoilt")
+    assert "nothing was measured in 1 case: the simulated user made every conversation invalid" in rows
+    assert rows[-1].startswith(
+        "ERROR 4 passed of 4, 1 case not measured, 100% (51 to 100), 80 to 100% if the 1 invalid conversation"
+    )

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import rejoinder
-from rejoinder.engine.verify import verify_run
 from rejoinder.errors import UsageError
 from rejoinder.report import html
+from rejoinder.runs.verify import verify_run
 from rejoinder.testing import Answer, FakeServer, Received
 from tests.kit import Project, Raw, case, follow, only_run, refusal, run_folders, scripted
 from tests.report.html_files import HtmlFile
@@ -156,9 +156,9 @@ def test_a_run_that_was_cut_off_says_so(project: Project) -> None:
     (folder / "run.json").write_text(json.dumps({**receipt, "status": "running"}))
     for name in ("summary.json", "results.jsonl", "checksums.json"):
         (folder / name).unlink(missing_ok=True)
-    assert verify_run(rejoinder.engine.recorded.open_recorded(None), plays=False).verdict == "intact"
+    assert verify_run(rejoinder.runs.recorded.open_recorded(None)).verdict == "intact"
     project.run("report", "--out", "page.html")
-    assert "The run was killed" in read(project, "page.html").of("p", class_="say")[0]
+    assert read(project, "page.html").of("h1")[0].startswith("The run was killed: ")
 
 
 def test_a_large_file_is_warned_of(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,20 @@ from msgspec import structs
 
 import rejoinder
 from rejoinder.model import ChatMessage, CheckResult, Quarantine, Result, ToolCall
-from rejoinder.model.results import CutOffResult, ForkedFrom, UsageResult
+from rejoinder.model.results import CutOffResult, ForkedFrom, UsageResult, check_at
 from rejoinder.model.runs import SuiteOfRun
-from rejoinder.report.page.records import Check, Conversation, Turn, check_at, conversation_of, to_bytes
-from rejoinder.report.page.rows import OUTCOMES, Frame, Index, frame_of, row_of
+from rejoinder.report.page.columns import Index
+from rejoinder.views.conversation import ConversationView, Note, view_conversation
+from rejoinder.views.rows import OUTCOMES, Frame, frame_of, row_of
+from rejoinder.views.turns import CheckView, TurnView
+from rejoinder.words.inert import to_bytes
 from tests.kit import Project, Raw, case, follow, scripted
 from tests.report.courses import caved, failed_as_a_whole, failed_in_step, spoilt
 from tests.report.exports import check, failed, in_error, mixed, receipt, result, turn
 
 
-def told(one: Result, frame: Frame | None = None) -> Conversation:
-    return conversation_of(one, row_of(one, 0, frame or Frame()))
+def told(one: Result, frame: Frame | None = None) -> ConversationView:
+    return view_conversation(one, row_of(one, 0, frame or Frame()))
 
 
 def as_json(value: object) -> Any:
@@ -47,7 +50,37 @@ def test_a_row_says_how_a_conversation_ended_and_why() -> None:
         (3, "error", "HTTP 500"),
     ]
     assert [row.turns for row in rows] == [1, 2, 1, 1]
-    assert (rows[0].ms, rows[0].tokens, rows[0].cost, rows[0].score) == (1500, 25, 0.001, 1.0)
+    assert (rows[0].ms, rows[0].tokens, rows[0].dollars) == (1500, 25, 0.001)
+    assert (rows[0].time, rows[0].used, rows[0].cost) == ("1.5 s", "25 tokens (20 in, 5 out)", "$0.001")
+    assert [row.length for row in rows] == ["1 turn", "2 turns", "1 turn", "1 turn"]
+
+
+def test_a_score_is_told_where_some_score_is_a_part() -> None:
+    parts = turn(checks=(check(score=1.0, children=(check(score=0.6667),)),))
+    assert [row_of(one, 0).score for one in (result(), failed(), in_error())] == ["", "", ""]
+    assert [row_of(one, 0).score for one in (result("a", score=0.6667), result("b", parts))] == ["0.67", "1.00"]
+
+
+def test_a_row_quotes_the_reply_around_the_evidence_or_the_nearest_miss() -> None:
+    reply = f"{'Dear customer. ' * 30}You have 14 days to send it back. {'Kind regards. ' * 30}"
+    found = reply.index("14")
+    miss = check(False, check="contains 30 days", kind="contains")
+    places = check(False, check="contains 30 days", kind="contains", spans=((found, found + 2),))
+    for one, evidence in ((miss, "days"), (places, "14")):
+        row = row_of(failed(turns=(turn(reply, passed=False, checks=(one,)),)), 0)
+        assert row.span is not None
+        assert row.said[slice(*row.span)] == evidence
+        assert "You have 14 days" in row.said
+        assert (row.said[:2], row.said[-2:]) == ("… ", " …")
+        assert len(row.said) <= 164
+    assert row_of(result(), 0).said == ""
+
+
+def test_the_reply_to_a_follow_up_may_say_the_same_again() -> None:
+    again = result("a", turn("no", passed=False), turn(" no\n", 2), turn("yes", 3), turn("no", 4))
+    assert row_of(again, 0).same_as == 1
+    assert [one.same_as for one in told(again).turns] == [None, 1, None, 1]
+    assert row_of(RECOVERED, 0).same_as is None
 
 
 def test_the_step_that_failed_is_named_before_its_check() -> None:
@@ -61,7 +94,7 @@ def test_what_decides_nothing_says_why() -> None:
         "in quarantine until 2026-12-31: flaky since the new tokenizer"
     )
     assert row_of(failed(quarantine=apart), 0, Frame("2026-12-31")).aside is None
-    assert "spoilt by its simulated user, which leaked at turn 3" in str(row_of(spoilt(), 0).aside)
+    assert "invalid because its simulated user leaked at turn 3" in str(row_of(spoilt(), 0).aside)
     assert row_of(failed(), 0).aside is None
 
 
@@ -88,6 +121,9 @@ def test_the_index_has_a_column_for_each_field_and_names_once() -> None:
         assert index.targets[columns["target"][place]] == row.target
         assert OUTCOMES[columns["outcome"][place]] == row.outcome
         assert columns["variant"][place] == -1
+        for name in ("word", "length", "time", "why"):
+            assert index.texts[columns[name][place]] == getattr(row, name)
+    assert len(index.texts) == len(set(index.texts))
     assert len(index.cases) == len({(row.suite, row.case) for row in rows})
 
 
@@ -95,53 +131,54 @@ def test_the_index_has_a_column_for_each_field_and_names_once() -> None:
 
 
 def test_a_conversation_is_told_in_words() -> None:
-    assert told(result()).word == "Passed on the first try"
-    assert told(RECOVERED).word == "Recovered on turn 2"
-    assert told(failed()).word == "Failed after 1 turn"
-    assert told(in_error()).word == "Error on turn 1"
-    assert told(result(status="skipped", passed=False)).word == "Skipped"
+    assert told(result()).row.word == "Passed on the first try"
+    assert told(RECOVERED).row.word == "Recovered on turn 2"
+    assert told(failed()).row.word == "Failed after 1 turn"
+    assert told(in_error()).row.word == "Error on turn 1"
+    assert told(result(status="skipped", passed=False)).row.word == "Skipped"
 
 
 def test_the_reason_is_the_check_that_decided_and_the_turn_to_look_at() -> None:
-    assert as_json(told(failed()).reason) == {
-        "outcome": "failed",
+    assert as_json(told(failed()).reasons[0]) == {
         "what": 'match "*105*"',
         "text": "*105* is not in it",
         "turn": 1,
+        "said": "no",
     }
-    assert as_json(told(RECOVERED).reason) == {
-        "outcome": "recovered",
+    assert as_json(told(RECOVERED).reasons[0]) == {
         "what": 'match "*105*"',
         "text": "not in the reply",
         "turn": 1,
+        "said": "100",
     }
     two = failed()
     two = structs.replace(two, turns=(structs.replace(two.turns[0], checks=(check(False), check(), check(False))),))
-    assert told(two).reason is not None and told(two).reason.more == 1  # type: ignore[union-attr]
-    assert as_json(told(in_error()).reason)["what"] == "server"
-    assert told(result()).reason is None
+    assert len(told(two).reasons) == 2
+    assert told(in_error()).reasons[0].what == "server"
+    assert told(result()).reasons == ()
 
 
 def test_fields_without_anything_to_say_are_left_out() -> None:
     shown = as_json(told(result()))
-    assert shown.keys() == {"row", "file", "line", "word", "turns"}
+    assert shown.keys() == {"row", "has_id", "file", "line", "succeeded_on", "turns", "paid"}
     assert shown["turns"][0].keys() == {
         *("turn", "depth", "prompt", "response", "outcome", "checks", "model"),
-        *("input_tokens", "output_tokens", "cost", "ms"),
+        *("tokens", "used", "cost", "time"),
     }
     assert "response" not in as_json(told(in_error()))["turns"][0]
 
 
 def test_notes_say_what_turns_do_not() -> None:
-    notes = " ".join(told(spoilt()).notes)
-    assert "It decides nothing: spoilt by its simulated user" in notes
-    assert "Simulated user: guest, stopped by its own word after 3 turns." in notes
-    assert "Doubted: right, then wrong at turn 2: caved." in told(caved()).notes
+    course = told(spoilt()).course
+    assert "It decides nothing: invalid because its simulated user" in " ".join(told(spoilt()).notes)
+    assert Note("user", "guest, stopped by its own word after 3 turns") in course
+    assert [(note.label, note.warns) for note in course] == [("user", False), ("audit", True)]
+    assert told(caved()).course == (Note("doubt", "right, then wrong at turn 2: caved", True),)
     assert any(note.startswith("Steps 3 to 4 of 4") for note in told(failed_in_step()).notes)
     lost = CutOffResult(2, UsageResult(1, 1, 2), None)
-    assert told(result(cut_off=(lost,))).notes == ("It began anew after it was cut off in turn 2.",)
+    assert told(result(cut_off=(lost,))).course == (Note("session", "started again after it was cut off in turn 2"),)
     forked = told(result(fork=ForkedFrom("20261115-1", 2)))
-    assert forked.notes == ("Forked from run 20261115-1, of which 2 turns were taken over.",)
+    assert forked.notes == ("Forked from run 20261115-1; 2 turns taken over.",)
     assert as_json(forked.fork) == {"run": "20261115-1", "turns": 2}
 
 
@@ -177,7 +214,7 @@ def test_what_happened_to_a_call_stands_with_its_turn() -> None:
     one = turn(retries=2, waited_s=3.14, cached=True, refusal=True, finish_reason="length", unpriced="x/y")
     denied = turn(tool_calls=(ToolCall("write", status="denied"),), stop_reason="end_turn", continued=True)
     assert told(result("x", one)).turns[0].notes == (
-        "from the cache: tokens and cost are those of an earlier run",
+        "from the cache: an earlier run used these tokens and this cost",
         "asked 3 times, because calls failed",
         "waited 3.1 s before it was sent",
         "the model refused",
@@ -262,7 +299,7 @@ NESTED: Raw = {
 }
 
 
-def found_at(checks: tuple[Check, ...], places: tuple[int, ...]) -> Check:
+def found_at(checks: tuple[CheckView, ...], places: tuple[int, ...]) -> CheckView:
     one = checks[places[0]]
     return one if len(places) == 1 else found_at(one.children, places[1:])
 
@@ -299,7 +336,7 @@ def test_a_place_that_no_check_has_is_told_without_its_name() -> None:
     assert check_at((), (0,)) is None
 
 
-def because(one: Turn) -> str:
+def because(one: TurnView) -> str:
     return "" if one.asked_by is None else one.asked_by.because
 
 

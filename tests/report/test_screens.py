@@ -17,25 +17,27 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from rejoinder.cli.app import cli
-from rejoinder.engine.summary import summarise
 from rejoinder.model import Result, UsageResult
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.model.estimates import RunBounds, TargetBounds
 from rejoinder.model.figures import GateResult, RuleResult
 from rejoinder.model.history import Page, RowFigures, RunRow, Trend
 from rejoinder.model.passports import Figures, Finding, Labels, Passport, SelfConsistency, VerdictTable
 from rejoinder.model.runs import DisabledTarget, QuarantinedCase, SuiteOfRun
-from rejoinder.report.block import write_block, write_facts
 from rejoinder.report.comparison import write_comparison
-from rejoinder.report.conversation import UNICODE, write_conversation
-from rejoinder.report.course import turn_to_change
+from rejoinder.report.conversation import write_block, write_facts
 from rejoinder.report.ending import Extras, write_ending
-from rejoinder.report.estimate import Asked, Foreseen, write_estimate
+from rejoinder.report.estimate import write_estimate
 from rejoinder.report.gate import write_gate
 from rejoinder.report.history import write_runs
 from rejoinder.report.judges import JudgeTest, write_judge_report
 from rejoinder.report.styled import EMPTY, PLAIN, Form, Line, command_rows, plain_text, width_of_line
 from rejoinder.report.targets import Tried, price_words, write_targets
-from rejoinder.stats import wilson
+from rejoinder.runs.summary import summarise
+from rejoinder.stats.intervals import wilson
+from rejoinder.views.conversation import view_conversation
+from rejoinder.views.course import turn_to_change
+from rejoinder.views.flips import FlipRow, Flips
 from tests.comparison.sides import Outcomes, compared, one
 from tests.golden import FORMS, check_golden
 from tests.kit import bounded
@@ -55,16 +57,16 @@ LONG = (
 def dry_run(form: Form) -> Iterable[Line]:
     given = "rejoinder run support.yaml -m atlas-mini,atlas-large"
     return write_estimate(
-        Foreseen(
+        RunBounds(
             conversations=60,
-            asked=(
+            targets=(
                 asked("atlas-mini", (30, 74), (21_000, 63_000), (0.012, 0.041), cases=30),
                 asked("atlas-large", (30, 74), (21_000, 63_000), (0.16, 0.55), cases=30),
                 asked("claude-haiku-4-5", (12, 44), (9_000, 40_000), (0.011, 0.052), role="judge"),
             ),
-            commands=((f"{given} --budget-usd 0.65", "run, never more"),),
         ),
         form,
+        ((f"{given} --budget-usd 0.65", "run with this budget"),),
     )
 
 
@@ -74,23 +76,23 @@ def asked(
     tokens: tuple[int, int | None],
     cost: tuple[float | None, float | None],
     **more: Any,
-) -> Asked:
-    return Asked(name=name, calls=calls, tokens=tokens, cost=cost, **more)
+) -> TargetBounds:
+    return TargetBounds(name=name, calls=calls, tokens=tokens, cost=cost, **more)
 
 
 def dry_run_without_bounds(form: Form) -> Iterable[Line]:
     return write_estimate(
-        Foreseen(
+        RunBounds(
             conversations=2,
-            asked=(
+            targets=(
                 asked("mini", (2, 4), (1_700, None), (0.0004, None), cases=1),
                 asked("shop", (2, 2), (1_700, 1_700), (None, None), cases=1),
                 asked("other judge", (2, 4), (180, None), (0.0001, None), role="judge"),
             ),
             embedding_calls=(3, 8),
-            commands=(("rejoinder run --dry-run --max-tokens 1000", "bounds replies, and so the cost"),),
         ),
         form,
+        (("rejoinder run --dry-run --max-tokens 1000", "bounds replies, and so the cost"),),
     )
 
 
@@ -210,9 +212,9 @@ def show_case(form: Form) -> Iterator[Line]:
 
 
 def showing(shown: Result, form: Form) -> Iterator[Line]:
-    yield from write_block(shown, write_conversation(shown), UNICODE, form, None)
+    yield from write_block(view_conversation(shown), f"Eval {shown.number}", form)
     yield EMPTY
-    yield from write_facts(shown, form)
+    yield from write_facts(view_conversation(shown), form)
     if form.commands:
         turn = turn_to_change(shown)
         command = f"rejoinder fork last --case {shown.id} --turn {turn} --prompt TEXT"
@@ -235,6 +237,7 @@ def listed(ending: str, passed: int, failed: int, hours: float, **more: Any) -> 
         first_try=passed - more.get("recovered", 0),
         recovered=more.pop("recovered", 0),
         pass_rate=passed / total if passed else None,
+        no_rate=None if passed else "untested",
         total_tokens=1000,
         total_cost=more.pop("cost", 0.031),
         duration_s=10,
@@ -289,7 +292,7 @@ def ending_repeats(form: Form) -> Iterable[Line]:
 
 
 SHOW = ("rejoinder show --case shipping-1", "the whole conversation")
-RESUME = ("rejoinder resume 20260102-030405-1234abcd", "the other 2; nothing is asked twice")
+RESUME = ("rejoinder resume 20260102-030405-1234abcd", "the other 2; recorded replies are reused")
 SUPPORT = (SuiteOfRun("support.yaml", "support-bot"),)
 
 
@@ -421,7 +424,7 @@ def comparing(found: Callable[[], RunComparison]) -> Callable[[Form], Iterable[L
 # A run that was put to rules
 
 
-def gate(form: Form, *rules: RuleResult, apart: int = 0) -> Iterable[Line]:
+def gate(form: Form, *rules: RuleResult, apart: int = 0, broken: int = 0) -> Iterable[Line]:
     verdicts = {rule.verdict for rule in rules}
     worst = "fail" if "fail" in verdicts else "cannot-tell" if "cannot-tell" in verdicts else "pass"
     found = GateResult(worst, rules, "20261115-171902-c4d5b3e0", "20261115-093000-a1b25eed")
@@ -434,7 +437,12 @@ def gate(form: Form, *rules: RuleResult, apart: int = 0) -> Iterable[Line]:
         ("rejoinder compare 20261115-093000-a1b25eed 20261115-171902-c4d5b3e0", "what changed"),
         ("rejoinder baseline save 20261115-171902-c4d5b3e0 --name main", "save it as the new baseline"),
     )
-    return write_gate(found, form, away, commands)
+    said = (
+        "You have 14 days. There are (two warehouses) and more of it than a row of a terminal of sixty columns can hold"
+    )
+    rows = [FlipRow(f"refund-{n} / atlas-mini", "5 of 5 passed", "0 of 5 passed", True, said) for n in range(broken)]
+    fixed = FlipRow("hours / atlas-mini", "failed", "passed", False, "From 9 to 5.")
+    return write_gate(found, form, away, commands, Flips((*rows, fixed), left=3, broke=broken))
 
 
 PASSED = RuleResult("no-regression", "pass", "no difference beyond 5.7 points: 0 points (-5.7 to +5.7 at 90%), mid-p 1")
@@ -473,6 +481,7 @@ SCREENS: dict[str, Callable[[Form], Iterable[Line]]] = {
     "compare-repeats": comparing(comparison_of_repeats),
     "gate-passed": lambda form: gate(form, PASSED, CHEAP),
     "gate-failed": lambda form: gate(form, FAILED, FEW, CHEAP),
+    "gate-broken": lambda form: gate(form, FAILED, broken=7),
     "gate-quarantine": lambda form: gate(form, PASSED, FEW, apart=5),
 }
 
@@ -547,8 +556,8 @@ def test_no_text_of_others_leaves_its_lines(text: str, width: int) -> None:
     ruled = GateResult("fail", (RuleResult(text, "fail", text),) * 2, text, text)
     apart = QuarantinedCase(text, text, text, text, text, 0, 1, 0, active=True)
     rows = [
-        *write_gate(ruled, form, [apart]),
-        *write_estimate(Foreseen(conversations=1, asked=(asked(text, (1, 2), (3, 4), (None, None)),)), form),
+        *write_gate(ruled, form, [apart], (), Flips((FlipRow(text, "passed", "failed", True, text),))),
+        *write_estimate(RunBounds(conversations=1, targets=(asked(text, (1, 2), (3, 4), (None, None)),)), form),
         *write_targets([tried, structs.replace(tried, seconds=1.0, notes=("a note",))], (), form),
         *write_runs(Page((row,), 1, 1, trend=trend, baselines={row.id: ("main",)}), form, NOW),
         *write_judge_report(tested, form),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.kit import Project, Raw
 
-BESIDE = "50 to 80% if the 6 spoilt failed or passed"
+BESIDE = "50 to 80% if the 6 invalid conversations failed or passed"
 
 
 def suite(passed: int, failed: int, leaked: int) -> Raw:
@@ -49,4 +49,4 @@ def test_without_a_spoilt_conversation_there_are_no_bounds(project: Project) -> 
 def test_where_all_was_spoilt_every_rate_is_possible(project: Project) -> None:
     project.write("evals.yaml", suite(0, 0, 3))
     assert project.run_json("run", code=3)["summary"]["spoilt"]["bounds"] == [0.0, 1.0]
-    assert project.run("show", code=None).splitlines()[-1].endswith("3 conversations spoilt, no rate")
+    assert project.run("show", code=None).splitlines()[-1].endswith("3 conversations invalid, no rate")

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.results import read_results
-from rejoinder.engine.system_prompts import SystemPrompts
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.results import read_results
+from rejoinder.runs.system_prompts import SystemPrompts
 from tests.kit import Project, only_run
 from tests.report.html_files import HtmlFile
 from tests.server.kit import ask, settings

@@ -23,14 +23,15 @@ from rejoinder.model.figures import (
     Delta,
     FlipRate,
     GroupComparison,
-    NetRecovery,
     NetRecoveryDifference,
+    NoRate,
     Rate,
 )
 from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     EMPTY,
     PLAIN,
+    Commands,
     Form,
     Line,
     Piece,
@@ -44,26 +45,33 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.report.summary import dollars_alike
 from rejoinder.report.tables import Column, write_table
-from rejoinder.report.words import Commands, count, shortened
-from rejoinder.stats.words import (
+from rejoinder.words.figures import (
     change_words,
     comparison_words,
     exact_words,
+    gain_words,
     mid_p_words,
     net_difference_words,
     noise_words,
+    power_words,
+    repeats_words,
+    side_words,
+    typical_words,
+    verdict_words,
+)
+from rejoinder.words.numbers import (
+    count,
+    money_alike,
     number_words,
     p_number,
     percent,
+    plural,
     point_range,
     points,
-    power_words,
-    rate_range,
-    repeats_words,
-    typical_words,
-    verdict_words,
+    seconds_alike,
+    share_words,
+    shortened,
 )
 
 MOST_COLUMNS, SIDE_BY_SIDE = 160, 110
@@ -174,7 +182,7 @@ def _headline(found: RunComparison, flips: _FlipCounts, form: Form) -> Line:
         return line((_groups_word(found), role), f": {told}. {_counted(found, flips)}.")
     [one] = found.each
     moved = _moved(one.eventual, form)
-    return line((_word(one.eventual), role), f". {_counted(found, flips)}; in the end {moved}.")
+    return line((_word(one.eventual), role), f". {_counted(found, flips)}; final pass rate {moved}.")
 
 
 def _groups_word(found: RunComparison) -> str:
@@ -193,13 +201,7 @@ def _target(one: TargetComparison, form: Form) -> str:
 
 
 def _moved(found: Comparison, form: Form) -> str:
-    return f"{_mean(found, 0)} {form.arrow} {_mean(found, 1)}"
-
-
-def _mean(found: Comparison, side: int) -> str:
-    """The mean over cases, which the points are the difference of."""
-    rate = (found.a, found.b)[side]
-    return "no rate" if found.means is None else percent(found.means[side], rate.cases, rate.interval)
+    return f"{side_words(found, 0)} {form.arrow} {side_words(found, 1)}"
 
 
 class _FlipCounts(Struct, frozen=True):
@@ -226,8 +228,8 @@ def _counted(found: RunComparison, flips: _FlipCounts) -> str:
     broke, fixed = flips.broke, flips.fixed
     of = f"{broke:,} of {_compared(found)}"
     if flips.repeated:
-        return f"{of} {'passes' if broke == 1 else 'pass'} less often, {fixed:,} more often"
-    return f"{of} broke, {fixed:,} {'was' if fixed == 1 else 'were'} fixed"
+        return f"{of} {plural(broke, 'passes', 'pass')} less often, {fixed:,} more often"
+    return f"{of} broke, {fixed:,} {plural(fixed, 'was', 'were')} fixed"
 
 
 def _compared(found: RunComparison) -> str:
@@ -247,7 +249,10 @@ def _result(found: RunComparison, flips: _FlipCounts) -> Line:
 
 
 def _percent(rate: Rate) -> str:
-    return "no rate" if rate.rate is None else percent(rate.rate, rate.cases, rate.interval)
+    found = rate.if_tested
+    if isinstance(found, NoRate) or found.rate is None:
+        return "no rate"
+    return percent(found.rate, found.cases, found.interval)
 
 
 def _runs(found: RunComparison) -> Iterator[Line]:
@@ -293,12 +298,11 @@ def _table(found: RunComparison, form: Form) -> Iterator[Line]:
     rows: list[_Row] = []
     for name, eventual, first_try, net in found.each:
         behind = form.cut(_behind(name), LONGEST_TARGET)
-        both = (("in the end", eventual), ("first try", first_try))
+        both = (("final pass rate", eventual), ("first try", first_try))
         rows += [*(_rates(f"{label}{behind}", one, form) for label, one in both), *_net(behind, net)]
-    of = "a" if form.width else "of a"
-    rows += _delta(f"cost {of} case", found.cost, dollars_alike, form)
-    rows += _delta(f"time {of} reply", found.latency_s, _each(_seconds), form)
-    rows += _delta(f"tokens {of} case", found.tokens, _each(number_words), form)
+    rows += _delta("cost per case", found.cost, money_alike, form)
+    rows += _delta("time per reply", found.latency_s, seconds_alike, form)
+    rows += _delta("tokens per case", found.tokens, _each(number_words), form)
     columns = [
         Column(title="", cells=[line((row.label, "quiet")) for row in rows]),
         _figures("", [row.of_a for row in rows], leaves=2),
@@ -306,7 +310,7 @@ def _table(found: RunComparison, form: Form) -> Iterator[Line]:
         _figures("", [row.of_b for row in rows], leaves=2),
         _figures("B", [row.b for row in rows], "name"),
         _figures("points", [row.points for row in rows]),
-        _figures("95 %", [row.interval for row in rows], leaves=3),
+        _figures("95%", [row.interval for row in rows], leaves=3),
         _figures("mid-p", [row.p for row in rows], "quiet", leaves=1),
         *([_figures("Holm", [row.holm for row in rows], "quiet", leaves=1)] if any(row.holm for row in rows) else []),
         Column(title="", cells=[line((row.word, _ROLES.get(row.verdict, "text"))) for row in rows]),
@@ -331,9 +335,9 @@ def _rates(label: str, found: Comparison, form: Form) -> _Row:
     return _Row(
         label,
         f"{found.a.passed:,} of {found.a.of:,}",
-        _mean(found, 0),
+        side_words(found, 0),
         f"{found.b.passed:,} of {found.b.of:,}",
-        _mean(found, 1),
+        side_words(found, 1),
         points(found.difference).partition(" ")[0],
         point_range(found.interval),
         p_number(found.p_value),
@@ -347,16 +351,14 @@ def _net(name: str, net: NetRecoveryDifference | None) -> list[_Row]:
     """Nothing where no follow-up was sent."""
     if net is None or not any(one.failures or one.uncontrolled for one in (net.a, net.b)):
         return []
-    words = net_difference_words(net) if net.a.failures and net.b.failures else "not measured"
-    text, _, word = words.rpartition(": ")
+    if not (net.a.failures and net.b.failures):
+        return [_Row(f"net recovery{name}", word="not measured")]
+    text, _, word = net_difference_words(net).rpartition(": ")
     difference = "" if net.difference is None or not text else points(net.difference).partition(" ")[0]
     interval = "" if net.interval is None else point_range(net.interval)
-    gains = {"a": _gain(net.a), "b": _gain(net.b), "points": difference, "interval": interval}
+    a, b = (gain_words(one).partition(" ")[0] for one in (net.a, net.b))
+    gains = {"a": a, "b": b, "points": difference, "interval": interval}
     return [_Row(f"net recovery{name}", **gains, word=word, verdict=net.verdict if text else "")]
-
-
-def _gain(net: NetRecovery) -> str:
-    return "" if net.net is None else points(net.net).partition(" ")[0]
 
 
 def _each(shown: Callable[[float], str]) -> Callable[[float, float], list[str]]:
@@ -371,13 +373,9 @@ def _delta(label: str, found: Delta, shown: Callable[[float, float], list[str]],
     return [_Row(label, a=a, b=b, points=change_words(found), word=word)]
 
 
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
-
-
 def _p_values(found: RunComparison) -> Iterator[Line]:
     for one in found.each:
-        for label, rate in (("in the end", one.eventual), ("first try", one.first_try)):
+        for label, rate in (("final pass rate", one.eventual), ("first try", one.first_try)):
             yield line((f"  {label}{_behind(one.name)}: {exact_words(rate)}; {rate.method or 'no test'}", "quiet"))
 
 
@@ -386,7 +384,7 @@ def _seen(found: RunComparison) -> Iterator[Line]:
     for one in found.each:
         name, eventual, first_try = _behind(one.name), one.eventual, one.first_try
         same = eventual == first_try  # where no follow-up was sent
-        labels = ((f"in the end{name}", eventual), *(() if same else ((f"first try{name}", first_try),)))
+        labels = ((f"final pass rate{name}", eventual), *(() if same else ((f"first try{name}", first_try),)))
         for label, rate in labels:
             if words := power_words(rate):
                 yield line((f"  {label}: {words}", "quiet"))
@@ -398,7 +396,7 @@ def _errors(found: RunComparison) -> Iterator[Line]:
         if not (a.errors or b.errors):
             continue
         told = "; ".join(f"{letter} {_without(rate)}" for letter, rate in (("A", a), ("B", b)))
-        both = (("in the end", one.eventual), ("first try", one.first_try))
+        both = (("final pass rate", one.eventual), ("first try", one.first_try))
         decide = [name for name, rate in both if rate.undecided == "errors"]
         held = (
             f"they decide ({', '.join(decide)})" if decide else "the verdicts hold without them, and if they had passed"
@@ -449,8 +447,7 @@ def _noise(found: RunComparison) -> Iterator[Line]:
 def _flip_rate(one: FlipRate) -> str:
     if one.rate is None:
         return "not known"
-    interval = "" if one.interval is None else f" ({rate_range(one.interval)})"
-    return f"{100 * one.rate:.0f}%{interval} of {count(one.cases, 'case')}"
+    return f"{share_words(one.rate, one.interval)} of {count(one.cases, 'case')}"
 
 
 def _flaky(case: FlakyCase) -> str:
@@ -544,7 +541,9 @@ def _parting(flip: Flip, moment: Moment) -> str:
     fails = f"{side} fails {', '.join(map(_short, moment.fails))}; " if moment.fails else ""
     if flip.differs == "verdict":
         return f"{fails}the same words, graded differently on turn {flip.turn}"
-    return f"{fails}differs from turn {flip.turn} on" + (", where another prompt was sent" * (flip.differs == "prompt"))
+    return f"{fails}replies differ from turn {flip.turn}" + (
+        ", where another prompt was sent" * (flip.differs == "prompt")
+    )
 
 
 def _replies(flip: Flip, moment: Moment, form: Form) -> Iterator[Line]:
@@ -572,10 +571,10 @@ def _reply(reply: str | None, room: int, form: Form) -> list[Line]:
 def _others(found: RunComparison) -> Iterator[Line]:
     same = found.matched - len(found.flips)
     reworded = max(0, found.matched - found.same_words - len(found.flips))
-    parts = [f"{same:,} with the same verdict ({reworded:,} in other words)"] if same else []
+    parts = [f"{same:,} unchanged ({reworded:,} with a different reply)"] if same else []
     parts += [f"only in A: {_names(found.only_in_a)}"] if found.only_in_a else []
     parts += [f"only in B: {_names(found.only_in_b)}"] if found.only_in_b else []
-    parts += [f"not begun in one of them: {_names(found.left_out)}"] if found.left_out else []
+    parts += [f"not started in one of them: {_names(found.left_out)}"] if found.left_out else []
     if parts:
         yield line(("; ".join(parts), "quiet"))
     if found.renamed:

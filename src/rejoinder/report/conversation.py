@@ -1,162 +1,198 @@
-"""A conversation on a terminal, turn by turn: what was said, what was checked, how it ended."""
+"""A conversation on a terminal and in a pipe, turn by turn: what was said, what was checked, how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TextIO
 
-from msgspec import Struct
-
-from rejoinder.model import CheckResult, Result, Status
-from rejoinder.model.results import ErrorResult
-from rejoinder.report.course import (
-    broken_at,
-    called,
-    described,
-    is_nested,
-    is_over_time,
-    not_sent,
-    turn_words,
-    what_it_found,
-)
-from rejoinder.report.deeds import deeds, never_landed
-from rejoinder.report.styled import Form
-from rejoinder.report.summary import describe_spending
+from rejoinder.model import Status
+from rejoinder.report.course_rows import write_course
+from rejoinder.report.failure import error_lines, pieces_of
+from rejoinder.report.problems import columns_of, printable_line
+from rejoinder.report.styled import Form, Line, Piece, Role, line, paragraph, safe
+from rejoinder.views.conversation import ConversationView
+from rejoinder.views.course import spans_of
+from rejoinder.views.deeds import deeds
+from rejoinder.views.turns import CheckView, TurnView
+from rejoinder.words.numbers import tokens
 
 MOST_SYSTEM_LINES = 20
 
+UNICODE: Mapping[Status, str] = {
+    "passed": "✅ PASS",
+    "failed": "❌ FAIL",
+    "error": "⚠️ ERROR",
+    "skipped": "⏭️ SKIPPED",
+}
+ASCII: Mapping[Status, str] = {
+    "passed": "[+] PASS",
+    "failed": "[x] FAIL",
+    "error": "[!] ERROR",
+    "skipped": "[-] SKIPPED",
+}
+_ROLES: Mapping[Status, Role] = {"passed": "pass", "failed": "reason", "error": "error", "skipped": "quiet"}
 
-class Signs(Struct, frozen=True):
-    passed: str
-    failed: str
-    error: str
-    skipped: str
 
-    def of(self, status: Status) -> str:
-        return str(getattr(self, status))
-
-
-UNICODE = Signs("✅ PASS", "❌ FAIL", "⚠️ ERROR", "⏭️ SKIPPED")
-ASCII = Signs("[+] PASS", "[x] FAIL", "[!] ERROR", "[-] SKIPPED")
-
-
-def signs_for(stream: TextIO, form: Form) -> Signs:
-    """A terminal that is to have words alone has none of the signs that a program reads in a pipe."""
+def signs_for(stream: TextIO, form: Form) -> Mapping[Status, str]:
+    """The signs of verdicts. A terminal without symbols has none of the signs that a program reads in a pipe."""
     if form.commands and not form.symbols:
         return ASCII
     try:
-        "".join((UNICODE.passed, UNICODE.failed, UNICODE.error)).encode(stream.encoding or "ascii")
+        "".join(UNICODE[status] for status in ("passed", "failed", "error")).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return UNICODE
 
 
 def write_conversation(
-    result: Result, *, label: str = "", signs: Signs = UNICODE, turn: int | None = None, system: str = ""
+    talk: ConversationView, name: str, *, signs: Mapping[Status, str] = UNICODE, turn: int | None = None
 ) -> Iterator[str]:
-    """The block of one result. `label` tells trials and targets apart if there are several; with `turn` the other
-    turns are left out. `system`: the system prompt, if it is to be shown."""
-    written = f" [{result.id}]" if result.id_written else ""
-    yield f"Eval {result.number}{label}: {result.title}{written}"
-    yield from system_lines(system)
-    broken = broken_at(result)
-    for one in result.turns:
-        if turn not in (None, one.turn):
-            continue
-        indent = "    " if is_nested(one, result) else "  "
-        yield f"{indent}Turn {one.turn}: {turn_words(one, result)}".rstrip()
-        yield from _said("Prompt", one.prompt, indent)
-        if one.response is not None:
-            yield from _said("Response", one.response, indent)
-        yield from (f"{indent}  {deed}" for deed in deeds(one, diff=turn is not None))
-        for check in one.checks:
-            yield from _check(check, f"{indent}  ", signs)
-        for check in (each.rule for each in broken.get(one.turn, ())):
-            yield f"{indent}  {signs.of(check.state)} Conversation: {called(check)}{what_it_found(check)}"
-    yield from _of_the_whole(result, signs) if turn is None else ()
-    yield f"  Overall: {_overall(result, signs)}"
-    for one in result.turns:
-        for check in _scored(one.checks):
-            when = f"Turn {one.turn} scored" if len(result.turns) > 1 else "Scored"
-            yield f"  {when} {called(check)}: {_score(check)}"
-    if any(one.model is not None for one in result.turns):  # what a script would use says nothing
-        for one in result.turns if len(result.turns) > 1 else ():
-            yield f"  Turn {one.turn} used {describe_spending(one)}"
-        yield f"  Used: {describe_spending(result)}"
+    """The plain form. `name`: `Eval 3 (trial 2)`. `turn`: the only one that is shown."""
+    rows = chain(_rows(talk, name, signs, turn), _scored_rows(talk), _spent_rows(talk))
+    return ("".join(piece.text for piece in row) for row in rows)
 
 
-def system_lines(system: str) -> list[str]:
+def write_block(
+    talk: ConversationView, name: str, form: Form, *, signs: Mapping[Status, str] = UNICODE, turn: int | None = None
+) -> Iterator[Line]:
+    """The same with roles, wrapped, without the tokens and costs that are in the facts below."""
+    for row in chain(_rows(talk, name, signs, turn), _scored_rows(talk)):
+        inert = tuple(Piece(printable_line(piece.text).replace("\t", " "), piece.role) for piece in row)
+        yield from paragraph(inert, form)
+
+
+def _rows(talk: ConversationView, name: str, signs: Mapping[Status, str], only: int | None) -> Iterator[Line]:
+    """Lines up to how it ended. Texts are raw."""
+    written = f" [{talk.row.case}]" if talk.has_id else ""
+    yield line((f"{name}: {talk.row.title}{written}", "name"))
+    yield from system_rows(talk.system)
+    for turn in talk.turns:
+        if only in (None, turn.turn):
+            yield from _turn_rows(turn, signs, whole=only is not None)
+    if only is None:
+        yield from _whole_rows(talk, signs)
+    yield line(("  Overall:", "name"), (f" {signs[talk.status]}{_end(talk)}", _ROLES[talk.status]))
+
+
+def system_rows(system: str) -> list[Line]:
     """A system prompt; the first lines of a long one."""
-    if not system:
-        return []
-    lines = [*_said("System prompt", system, "")]
-    more = len(lines) - MOST_SYSTEM_LINES
-    return lines if more < 2 else [*lines[:MOST_SYSTEM_LINES], f"    ({more:,} more lines; `rejoinder report` has all)"]
+    rows = [*_said_rows("System prompt", system, "")] if system else []
+    more = len(rows) - MOST_SYSTEM_LINES
+    if more < 2:
+        return rows
+    return [*rows[:MOST_SYSTEM_LINES], line(f"    ({more:,} more lines; `rejoinder report` has all)")]
 
 
-def _of_the_whole(result: Result, signs: Signs) -> Iterator[str]:
-    """What was planned and not sent, faults that met no call, and what checks say of the whole conversation."""
-    if (left := not_sent(result)) is not None:
-        yield f"  {left}"
-    if (missed := never_landed(result)) is not None:
-        yield f"  {missed}"
-    if result.conversation_checks:
-        yield "  Conversation:"
-    for check in result.conversation_checks:
-        if is_over_time(check):  # it passes or not by when it holds, so a line for each reply would mislead
+def _said_rows(role: str, text: str, indent: str, spans: Iterable[tuple[int, int]] = ()) -> Iterator[Line]:
+    """`spans`: the places in the text that checks point at."""
+    places, start = sorted(spans), 0
+    before = Piece(f"{indent}  {role}: ", "quiet")
+    for written in text.split("\n"):
+        is_last = start + len(written) == len(text)
+        shown = written if is_last else written.removesuffix("\r")
+        yield (before, *pieces_of(shown, start, places))
+        before = Piece(f"{indent}    ")
+        start += len(written) + 1
+
+
+def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool) -> Iterator[Line]:
+    indent = "    " if turn.nested else "  "
+    yield line((f"{indent}Turn {turn.turn}:", "name"), (f" {turn.label}".rstrip(), "quiet"))
+    yield from _said_rows("Prompt", turn.prompt, indent)
+    if turn.response is not None:
+        wrong = [*(check for check in turn.checks if check.state != "passed"), *_inner(turn.broke)]
+        yield from _said_rows("Response", turn.response, indent, spans_of(wrong))
+    for deed in deeds(turn.tools, turn.diff, continued=turn.continued, whole=whole):
+        yield line((f"{indent}  {deed}", "quiet"))
+    for check in turn.checks:
+        yield from _check_rows(check, f"{indent}  ", signs)
+    for check in turn.broke:
+        yield _verdict(check, f"{indent}  ", f"Conversation: {check.called}", signs)
+
+
+def _inner(checks: Iterable[CheckView]) -> Iterator[CheckView]:
+    return (inner for check in checks for inner in check.children)
+
+
+def _whole_rows(talk: ConversationView, signs: Mapping[Status, str]) -> Iterator[Line]:
+    """Steps that were not sent, failures that met no call, and checks of the whole conversation."""
+    yield from (line((f"  {text}", "quiet")) for text in (talk.not_sent, talk.never_landed) if text)
+    if talk.checks:
+        yield line(("  Conversation:", "name"))
+    for check in talk.checks:
+        if check.over_time:  # it passes or not by when it holds, so a line for each reply would mislead
             name = f" ({check.name})" if check.name else ""
-            yield f"    {signs.of(check.state)} {_one_line(described(check) + name)}{what_it_found(check)}"
+            yield _verdict(check, "    ", " ".join(f"{check.described}{name}".split()), signs)
         else:
-            yield from _check(check, "    ", signs)
+            yield from _check_rows(check, "    ", signs)
 
 
-def _scored(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
-    """Checks whose score is more than yes or no; a judge's score stands for its criteria."""
+def _check_rows(check: CheckView, indent: str, signs: Mapping[Status, str]) -> Iterator[Line]:
+    # Where only the kind of a check is shown, its name tells several of them apart.
+    name = f" ({check.name})" if check.name and " " not in check.label else ""
+    yield _verdict(check, indent, f"{check.described}{name}".replace("\r\n", " ").replace("\n", " "), signs)
+    for child in check.children:
+        yield from _check_rows(child, f"{indent}  ", signs)
+
+
+def _verdict(check: CheckView, indent: str, title: str, signs: Mapping[Status, str]) -> Line:
+    decides = f": {check.decides}" if check.decides else ""
+    return line((f"{indent}{signs[check.state]}", _ROLES[check.state]), f" {title}{decides}")
+
+
+def _end(talk: ConversationView) -> str:
+    if talk.status == "passed":
+        return f" (succeeded on turn {talk.succeeded_on})"
+    if talk.status == "failed":
+        return f" (after {talk.row.length})"
+    return "" if talk.error is None else f" (on turn {talk.error.turn}: {error_lines(talk.error.message)[0]})"
+
+
+def _scored_rows(talk: ConversationView) -> Iterator[Line]:
+    for turn in talk.turns:
+        when = f"Turn {turn.turn} scored" if len(talk.turns) > 1 else "Scored"
+        for check in _scored(turn.checks):
+            yield line((f"  {when} {check.called}: {check.scored}", "quiet"))
+
+
+def _scored(checks: Iterable[CheckView]) -> Iterator[CheckView]:
+    """Checks with a threshold; a judge's score stands for its criteria."""
     for check in checks:
-        if check.threshold is not None and check.score is not None:
+        if check.scored:
             yield check
         else:
             yield from _scored(check.children)
 
 
-def _score(check: CheckResult) -> str:
-    text = f"{check.score:.3g}, and {check.threshold:.3g} is needed"
-    if check.votes:
-        text += f" (votes {', '.join(f'{vote:.3g}' for vote in check.votes)})"
-    return f"{text}; judged by {check.judge}" if check.judge is not None else text
+def _spent_rows(talk: ConversationView) -> Iterator[Line]:
+    if talk.row.used:
+        for turn in talk.turns if len(talk.turns) > 1 else ():
+            yield line(f"  Turn {turn.turn} used {turn.spent}")
+        yield line(f"  Used: {talk.spent}")
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _said(role: str, text: str, indent: str) -> Iterator[str]:
-    first, *rest = text.replace("\r\n", "\n").split("\n")
-    yield f"{indent}  {role}: {first}"
-    yield from (f"{indent}    {line}" for line in rest)
-
-
-def _check(check: CheckResult, indent: str, signs: Signs) -> Iterator[str]:
-    # Where only the kind of a check is shown, its name tells several of them apart.
-    name = f" ({check.name})" if check.name and " " not in check.check else ""
-    title = (described(check) + name).replace("\r\n", " ").replace("\n", " ")
-    yield f"{indent}{signs.of(check.state)} {title}{what_it_found(check)}"
-    for child in check.children:
-        yield from _check(child, f"{indent}  ", signs)
-
-
-def _overall(result: Result, signs: Signs) -> str:
-    sign, turns = signs.of(result.status), len(result.turns)
-    if result.status == "passed":
-        return f"{sign} (succeeded on turn {result.succeeded_on_turn})"
-    if result.status == "failed":
-        return f"{sign} (after {turns} turn{'' if turns == 1 else 's'})"
-    if result.error is None:
-        return sign
-    return f"{sign} (on turn {result.error.turn}: {error_lines(result.error)[0]})"
-
-
-def error_lines(error: ErrorResult) -> list[str]:
-    """What went wrong, in one line, and a difference to a recording line by line: it says nothing without them."""
-    first, start, difference = error.message.partition("\n--- recorded\n")
-    return [_one_line(first), *(["--- recorded", *difference.split("\n")] if start else ())]
+def write_facts(talk: ConversationView, form: Form) -> Iterator[Line]:
+    """Why it did not pass, how it went, where the case stands, on which target it was put, and what it took. Tokens
+    leave first if there is no room, then the time."""
+    row = talk.row
+    for one in talk.reasons if talk.status == "failed" else ():
+        where = f"{safe(one.where)}: " if one.where else ""
+        yield from paragraph(line((f"why: {where}", "quiet"), (safe(one.what), "reason"), f": {safe(one.text)}"), form)
+    yield from write_course(talk, form)
+    if talk.cost_parts:
+        yield from paragraph(line(("cost: ", "quiet"), talk.cost_parts), form)
+    for turn in talk.turns:
+        if turn.cut_off:
+            yield line((f"the reply of turn {turn.turn} was cut off: it reached max_tokens", "quiet"))
+    place = f"{safe(talk.file)}:{talk.line}" if talk.file and talk.line else safe(talk.file or row.suite)
+    parts = [place, f"on {safe(row.target)}", row.length]
+    took = [row.time] if row.time else []
+    about = "about " if row.used.startswith("about ") else ""
+    used = [f"{about}{tokens(row.tokens, whole=not form.symbols)}"] if row.used else []
+    cost = [row.cost] if row.used else []
+    for kept in ([*parts, *took, *used, *cost], [*parts, *took, *cost], [*parts, *cost]):
+        text = ", ".join(kept)
+        if form.edge is None or columns_of(text) <= form.edge:
+            break
+    yield from paragraph(line((text, "quiet")), form)

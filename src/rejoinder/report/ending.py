@@ -13,17 +13,14 @@ from itertools import islice
 from msgspec import Struct
 
 from rejoinder.model import Result, Summary
-from rejoinder.model.runs import SHORTEST_NAME, BudgetUse
-from rejoinder.report.course import against, recovery_words, spoilt_of
-from rejoinder.report.deeds import not_allowed
+from rejoinder.model.figures import NoRate
 from rejoinder.report.failure import LONGEST_ID, write_failure
-from rejoinder.report.found import Alike, Found, column_of, groups_of, look_through
 from rejoinder.report.problems import columns_of
-from rejoinder.report.run_tables import write_conditions, write_faults, write_grid, write_groups, write_recovery
-from rejoinder.report.runs import Run, Tried
+from rejoinder.report.run_tables import write_board, write_conditions, write_grid, write_recovery
 from rejoinder.report.styled import (
     EMPTY,
     PARAGRAPH,
+    Commands,
     Form,
     Line,
     Piece,
@@ -37,29 +34,22 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.report.summary import (
-    JUDGED_ITSELF,
-    MOST_QUARANTINED,
-    bounds_words,
-    budget_words,
-    cache_notes,
-    condition_rates,
-    confirmed_words,
-    corrected_words_of,
-    doubt_words,
-    limit_words,
-    quarantine_words,
-    spoilt_words,
-    stale_words,
-    unpriced_words,
-    write_summary,
-)
-from rejoinder.report.words import Commands, count, interval, money, seconds, tokens
+from rejoinder.views.board import Board, board_of
+from rejoinder.views.cases import Run, Tried
+from rejoinder.views.clusters import cluster_words, shared_clusters, why_words
+from rejoinder.views.course import against, recovery_words, spoilt_of
+from rejoinder.views.deeds import not_allowed
+from rejoinder.views.details import condition_rates, details_of
+from rejoinder.views.facts import FactKind, facts_of
+from rejoinder.views.notes import bounds_words, corrected_words_of, notes_of
+from rejoinder.views.walk import Alike, Found, column_of, groups_of, look_through
+from rejoinder.words.figures import of_trials
+from rejoinder.words.numbers import count, percent, rate_range
 
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
-MOST_JUDGES = 2
 MOST_WORSE = 10
+MOST_CLUSTERS = 5
 """Targets that are named with their failures in the result."""
 LEAST_REPLY = 12
 """Columns for the beginning of a reply, below which it says nothing."""
@@ -87,13 +77,21 @@ def write_ending(run: Run, commands: Commands, form: Form, extras: Extras = NONE
     return _within(_screen(run, commands, form, extras), form)
 
 
+def write_all_figures(run: Run, form: Form) -> Iterator[Line]:
+    """The figures and the result, without what did not pass."""
+    board = board_of(run.run, run.summary)
+    figures = _figures(run, form, Extras(figures=True))
+    return _within((*figures, *_headline(board, form), *_result(run, look_through(run), form)), form)
+
+
 def write_result(run: Run, commands: Commands, form: Form) -> Iterator[Line]:
     """The result and what to type next, and nothing else."""
     return _within((*_result(run, look_through(run), form), *_commands(commands, form)), form)
 
 
 def _within(rows: Iterable[Line], form: Form) -> Iterator[Line]:
-    return iter(rows) if form.edge is None else (fitted(row, form.edge) for row in rows)
+    """Tables are as wide as they need; what is text ends at the edge by itself."""
+    return iter(rows) if form.width is None else (fitted(row, form.width) for row in rows)
 
 
 def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterator[Line]:
@@ -105,22 +103,41 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     yield from _failures(run, found, form)
     yield from _strips(run, found, form)
     yield from write_grid(found, form)
+    yield from _clusters(summary, form)
+    yield from _figures(run, form, extras)
+    if not form.commands:  # so that the result is the last line
+        yield from (line(f"next: {command}") for command, _ in commands)
+    yield from _headline(board_of(run.run, summary), form)
+    yield from _result(run, found, form)
+    yield from _commands(commands, form)
+
+
+def _figures(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
+    """All between what did not pass and the verdict."""
+    summary = run.summary
+    yield from _facts(run, form)
+    yield from write_recovery(summary, form)
+    yield from write_conditions(summary, form)
+    yield from write_board(board_of(run.run, summary), form)
     if extras.figures:
-        yield from (line(safe(row) if place == 0 else row) for place, row in enumerate(write_summary(run.run, summary)))
-    else:
-        yield from _facts(run, form)
-        yield from write_recovery(summary, form)
-        yield from write_faults(summary, form)
-        yield from write_conditions(summary, form)
-        yield from write_groups("target", summary.by_target, form, has_prices=bool(summary.unpriced))
-        yield from write_groups("variant", summary.by_variant, form, has_prices=bool(summary.unpriced))
+        yield from _details(run, form)
     yield EMPTY
     yield from (row for text in extras.compared for row in paragraph(line(safe(text)), form))
     yield from _notes(run, form, extras)
-    if not form.commands:  # so that the result is the last line
-        yield from (line(f"go on with: {command}") for command, _ in commands)
-    yield from _result(run, found, form)
-    yield from _commands(commands, form)
+
+
+def _headline(board: Board, form: Form) -> Iterator[Line]:
+    """The board in a sentence, unless that is only how the run ended, which the result says."""
+    if board.has_verdicts and not board.headline.is_early:
+        yield from paragraph(line((safe(board.headline.text), "name")), form)
+
+
+def _details(run: Run, form: Form) -> Iterator[Line]:
+    """All that was counted, each label before the first of its lines."""
+    for detail in details_of(run.run, run.summary):
+        for place, text in enumerate(detail.lines):
+            label = "" if place else detail.label
+            yield from paragraph(line((f"  {label:10}", "quiet"), safe(text)), form)
 
 
 def _commands(commands: Commands, form: Form) -> Iterator[Line]:
@@ -145,7 +162,7 @@ def _recovered(found: Found, form: Form) -> Iterator[Line]:
 
 
 def _spoilt(found: Found, form: Form) -> Iterator[Line]:
-    """`! return-2  spoilt by its user, not counted: leaked at turn 3: it gives the answer away: ...`"""
+    """`! return-2  invalid, not counted: leaked at turn 3: it gives the answer away: ...`"""
     for result in found.spoilt.shown:
         told = form.cut(safe(spoilt_of(result) or ""), 2 * form.room)
         name = form.cut(safe(result.id), LONGEST_ID)
@@ -153,12 +170,12 @@ def _spoilt(found: Found, form: Form) -> Iterator[Line]:
         row = (
             *mark("!", form),
             Piece(name + gap),
-            Piece("spoilt by its user, not counted", "warn"),
+            Piece("invalid, not counted", "warn"),
             Piece(f": {told}"),
         )
         yield from paragraph(row, form)
     if found.spoilt.left:
-        yield (*mark("!", form), Piece(f"and {found.spoilt.left:,} more were spoilt", "quiet"))
+        yield (*mark("!", form), Piece(f"and {found.spoilt.left:,} more were invalid", "quiet"))
     if found.spoilt.number:
         yield EMPTY
 
@@ -267,7 +284,7 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     """A line for each case whose trials did not all pass, with how each went."""
     if not found.uneven.number:
         return
-    from rejoinder.stats import wilson
+    from rejoinder.stats.intervals import wilson
 
     if found.failed.number:
         yield line(("one failing trial of each; all: ", "quiet"), "rejoinder show --failed")
@@ -280,7 +297,7 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
         trials = [Piece(sign if form.symbols else letter, role) for sign, letter, role in ways]
         word = "error" if case.status == "error" else "flaky" if case.passed else "failed"
         wanted = "" if case.first.needed is None else f", {case.first.needed[0]} of {case.first.needed[1]} needed"
-        numbers = f"  {case.passed} of {case.finished}  {interval(bounds)}  "
+        numbers = f"  {case.passed} of {case.finished}  {rate_range(bounds)}  "
         role: Role = "warn" if word == "flaky" else "fail"
         sign = (_error_mark(form), Piece(" ")) if word == "error" else mark(_SIGN[case.status == "passed"], form)
         start = (*sign, Piece(f"{form.cut(name, longest).ljust(longest)}  "))
@@ -293,6 +310,19 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     yield EMPTY
 
 
+def _clusters(summary: Summary, form: Form) -> Iterator[Line]:
+    """Reasons that several conversations share; equal errors stand above already."""
+    shared = [cluster for cluster in shared_clusters(summary, MOST_CLUSTERS) if cluster.kind != "error"]
+    if not shared:
+        return
+    yield line((why_words(summary), "quiet"))
+    width = len(f"{max(cluster.number for cluster in shared):,}")
+    for cluster in shared:
+        words = form.cut(safe(cluster_words(cluster)), max(LEAST_REPLY, form.room - width - 4))
+        yield line(f"  {cluster.number:>{width},}  {words}")
+    yield EMPTY
+
+
 def _facts(run: Run, form: Form) -> Iterator[Line]:
     """Suite, target, cases, time, tokens, cost and run. Tokens leave first if there is too little room."""
     receipt, summary = run.run, run.summary
@@ -300,74 +330,33 @@ def _facts(run: Run, form: Form) -> Iterator[Line]:
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
     on = [Piece(" on "), Piece(safe(targets[0]), "name")] if len(targets) == 1 else []
     on += [Piece(f", {safe(name)}") for name in summary.by_variant if len(summary.by_variant) == 1]
-    cases = str(receipt.chosen or "") or count(summary.cases or summary.by_case.total, "case")
-    cost = _cost(summary, receipt.budget)
-    parts = [
-        cases,
-        seconds(summary.duration_s),
-        _about(summary) + tokens(summary.total_tokens, whole=not form.symbols),
-        *([cost] if cost else []),
-        f"run {receipt.id[-SHORTEST_NAME:] if form.symbols else receipt.id}",
-    ]
-    for kept in (parts, [part for place, part in enumerate(parts) if place != 2], [parts[0], parts[-1]]):
-        row = (Piece(suites, "name"), *on, Piece(", " + ", ".join(kept), "quiet"))
-        if form.edge is None or width_of_line(row) <= form.edge:
-            break
-    yield from paragraph(row, form)
+    facts = {fact.kind: fact.short if form.symbols else fact.said for fact in facts_of(receipt, summary)}
+    told = (", ".join(facts[kind] for kind in kinds if kind in facts) for kinds in _FACTS)
+    rows = [(Piece(suites, "name"), *on, Piece(f", {text}", "quiet")) for text in told]
+    fitting = (row for row in rows if form.edge is None or width_of_line(row) <= form.edge)
+    yield from paragraph(next(fitting, rows[-1]), form)
 
 
-def _cost(summary: Summary, budget: BudgetUse | None) -> str | None:
-    if summary.total_cost is None:
-        return "no price" if summary.unpriced else None
-    parts = [("judges", summary.judge_cost), ("users", summary.user_cost)]
-    inner = ", ".join(f"{who} {money(cost)}" for who, cost in parts if cost)
-    judges = f" ({inner})" if inner else ""
-    of = f" of {money(budget.usd)}" if budget is not None and budget.usd is not None else ""
-    return f"{_about(summary)}{money(summary.total_cost)}{of}{judges}"
-
-
-def _about(summary: Summary) -> str:
-    """Before what was estimated, because a service did not count."""
-    used = (summary.usage, summary.judge_usage, summary.user_usage)
-    return "about " if any(usage.approximate for usage in used) else ""
+_FACTS: tuple[tuple[FactKind, ...], ...] = (
+    ("cases", "took", "tokens", "cost", "run"),
+    ("cases", "took", "cost", "run"),
+    ("cases", "run"),
+)
+"""Facts of a line, and those that stay if there is too little room."""
+_ABOVE = ("given-up", "origin")
+"""Notes that the screen says elsewhere: an error, and the command that made the run."""
 
 
 def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
-    """What has to be known about the result, directly above it; all figures together say it already."""
-    receipt, summary = run.run, run.summary
-    for text in () if extras.figures else _warned(run):
-        yield from paragraph((*mark("!", form), Piece(text, "warn")), form)
-    quiet: list[str] = []
-    if not extras.figures:
-        quiet += spoilt_words(summary.spoilt)
-        quiet += confirmed_words(summary)
-        quiet += [quarantine_words(case) for case in summary.quarantined[:MOST_QUARANTINED]]
-        quiet += [text for text in (unpriced_words(summary),) if text]
-        quiet += [f"{receipt.asked_again:,} asked again after an error"] if receipt.asked_again else []
-        quiet += [budget_words(receipt.budget)] if receipt.budget is not None and receipt.budget.reached else []
-        quiet += map(limit_words, receipt.limits)
-        quiet += cache_notes(receipt.from_cache)
+    """Notes on the result, directly above it."""
+    for note in notes_of(run.run, run.summary):
+        if note.warns:
+            yield from paragraph((*mark("!", form), Piece(safe(note.text), "warn")), form)
+        elif note.kind not in _ABOVE:
+            yield from paragraph(line((safe(note.text), "quiet")), form)
     if extras.corrected:
-        quiet += map(corrected_words_of, summary.judges)
-    for text in quiet:
-        yield from paragraph(line((safe(text), "quiet")), form)
-
-
-def _warned(run: Run) -> Iterator[str]:
-    receipt, summary = run.run, run.summary
-    judged: dict[str, tuple[int, int]] = {}
-    for judge in summary.judges:
-        if judge.is_untested:
-            passed, of = judged.get(judge.model or judge.target, (0, 0))
-            judged[judge.model or judge.target] = passed + judge.passed, of + judge.judged
-    for name, (passed, of) in islice(judged.items(), MOST_JUDGES):
-        told = f"{passed:,} of {of:,} first replies passed"
-        yield f"uncalibrated judge: {safe(name)} was never tested against people's labels; {told}"
-    if receipt.judges_itself:
-        yield JUDGED_ITSELF
-    if receipt.in_doubt:
-        yield doubt_words(receipt.in_doubt)
-    yield from map(safe, stale_words(receipt.stale or ()))
+        for text in map(corrected_words_of, run.summary.judges):
+            yield from paragraph(line((safe(text), "quiet")), form)
 
 
 _EARLY = {"interrupted": "interrupted", "budget": "budget reached", "killed": "killed", "running": "still running"}
@@ -378,7 +367,7 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     """The verdict in a line: what failed first, and the rate at its right edge if there is an honest one."""
     receipt, summary = run.run, run.summary
     early = _EARLY.get(receipt.status)
-    if not summary.passed and not summary.failed and summary.errors:
+    if summary.no_rate == "untested":
         said = [Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail")]
         if left := _left(run):
             said.append(Piece(f", {left} of {summary.decided:,}", "quiet"))
@@ -387,7 +376,7 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     unmeasured = summary.spoilt.cases if summary.spoilt is not None else 0
     if unmeasured and not summary.finished:
         said = (
-            Piece(f"nothing was measured: {count(summary.total - summary.decided, 'conversation')} spoilt", "fail"),
+            Piece(f"nothing was measured: {count(summary.total - summary.decided, 'conversation')} invalid", "fail"),
         )
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
         return
@@ -397,10 +386,11 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
         parts = [*mark("!", form), Piece(f"{early}: ", "warned")]
     else:
         parts = [_error_mark(form), Piece(" ")] if summary.errors or unmeasured else list(mark("✓", form))
-    if summary.has_repeats and not found.columns:
+    if summary.has_repeats:
         parts += _by_case(summary, found)
         if left := _left(run, " trials"):
             parts.append(Piece(f", {left}", "quiet"))
+        parts += _worse({name: one.by_case.failed + one.by_case.errors for name, one in groups_of(summary).items()})
     else:
         parts += _counted(run)
     if unmeasured:
@@ -438,18 +428,23 @@ def _counted(run: Run) -> list[Piece]:
         listed.append(Piece(left, "quiet"))
     pieces = [piece for one in listed for piece in (Piece(", "), one)][1:]
     pieces.append(Piece(f" of {summary.decided:,}"))
-    worse = {name: one.failed + one.errors for name, one in groups_of(summary).items() if one.failed + one.errors}
-    if worse:
-        named = [f"{safe(name)} {number:,}" for name, number in islice(worse.items(), MOST_WORSE)]
-        more = [f"and {len(worse) - MOST_WORSE:,} more"] if len(worse) > MOST_WORSE else []
-        pieces.append(Piece(f": {', '.join([*named, *more])}", "quiet"))
-    elif summary.recovered:
+    worse = _worse({name: one.failed + one.errors for name, one in groups_of(summary).items()})
+    pieces += worse
+    if summary.recovered and not worse:
         pieces += [
             Piece(f" ({summary.passed_at_once:,} first try, ", "quiet"),
             Piece(f"{summary.recovered:,} recovered", "recovered"),
             Piece(")", "quiet"),
         ]
     return pieces
+
+
+def _worse(lost: dict[str, int]) -> list[Piece]:
+    """`: tiny 3, cold 1`: how many did not pass on each target or variant."""
+    worse = {name: number for name, number in lost.items() if number}
+    named = [f"{safe(name)} {number:,}" for name, number in islice(worse.items(), MOST_WORSE)]
+    more = [f"and {len(worse) - MOST_WORSE:,} more"] if len(worse) > MOST_WORSE else []
+    return [Piece(f": {', '.join([*named, *more])}", "quiet")] if named else []
 
 
 def _by_case(summary: Summary, found: Found) -> list[Piece]:
@@ -471,25 +466,30 @@ def _by_case(summary: Summary, found: Found) -> list[Piece]:
 
 def _rate(run: Run, form: Form) -> Line:
     """The rate, or why there is none."""
-    from rejoinder.stats import percent, without_errors_words
+    from rejoinder.words.figures import without_errors_words
 
-    summary, rates = run.summary, run.summary.rates
+    summary, found = run.summary, run.summary.rate
     tested = without_errors_words(summary.without_errors)
-    if _EARLY.get(run.run.status) or summary.unfinished > 0:
-        return line((f"of {summary.finished:,}, no rate yet" if form.symbols else "no rate yet", "quiet"))
-    if run.run.reported.fail_fast and summary.skipped:
-        return line(("stopped at the first failure: no rate", "quiet"))
-    if summary.errors and 2 * summary.errors > summary.finished:
-        return line((f"no rate: {summary.errors:,} of {summary.finished:,} had an error", "quiet"))
-    if by_condition := condition_rates(summary):
-        return line((by_condition, "quiet"))
-    if rates is None or rates.eventual.rate is None or rates.eventual.interval is None or summary.finished < 2:
+    if isinstance(found, NoRate):
+        words = _why_none(found, summary, form)
+        return line((words, "quiet")) if words else EMPTY
+    if found.rate is None or found.interval is None or summary.finished < 2:
         return EMPTY
     if summary.has_repeats and summary.recovery:  # the table has it
         return line((tested, "quiet")) if tested else EMPTY
-    rate = percent(rates.eventual.rate, rates.eventual.cases, rates.eventual.interval)
+    rate = percent(found.rate, found.cases, found.interval)
     only = f" of the {summary.finished:,} that did not pass before" if run.run.reported.failed_from is not None else ""
-    trials, bounds = " of trials" if summary.has_repeats else "", bounds_words(summary.spoilt)
+    trials, bounds = of_trials(summary), bounds_words(summary.spoilt)
     notes = f"{bounds and f', {bounds}'}{tested and f'; {tested}'}"
-    shown = f"{trials} ({interval(rates.eventual.interval)}){only}{notes}"
+    shown = f"{trials} ({rate_range(found.interval)}){only}{notes}"
     return line((rate, "name"), (shown, "quiet"))
+
+
+def _why_none(found: NoRate, summary: Summary, form: Form) -> str:
+    """Empty for several targets and variants: a table above has their rates."""
+    from rejoinder.words.figures import no_rate_words
+
+    if found.is_of_several:
+        return condition_rates(summary)
+    words = no_rate_words(found)
+    return f"of {found.finished:,}, {words}" if form.symbols and words == "no rate yet" else words

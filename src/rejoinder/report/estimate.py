@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
-from rejoinder.report.styled import EMPTY, Form, Line, beside, command_rows, line, paragraph, safe
+from rejoinder.model.estimates import RunBounds, TargetBounds
+from rejoinder.report.styled import EMPTY, Commands, Form, Line, beside, command_rows, line, paragraph, safe
 from rejoinder.report.tables import Column, write_table
-from rejoinder.report.words import Commands, count, money_span, span, thousands
+from rejoinder.words.numbers import count, money_span, span, thousands
 
 MOST_NAMED = 3
 MOST_TOOLS = 10
-Role: TypeAlias = Literal["candidate", "judge", "user"]
-"""What a target is asked as; a user is a simulated one."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What is asked of one target. Pairs are the least and the most, which may not be known."""
-
-    name: str
-    role: Role = "candidate"
-    cases: int | None = None
-    """Each may be run several times."""
-    calls: tuple[int, int]
-    tokens: tuple[int, int | None] | None = None
-    """Those that are sent."""
-    cost: tuple[float | None, float | None] = (None, None)
-    tools: tuple[str, ...] = ()
-    """Names of the tools and servers that it is offered."""
-
-
-class Foreseen(Struct, frozen=True, kw_only=True):
-    conversations: int
-    asked: tuple[Asked, ...]
-    embedding_calls: tuple[int, int] = (0, 0)
-    commands: Commands = ()
-
-    @property
-    def cost(self) -> tuple[float | None, float | None]:
-        """Of all whose price is known, at least; at most, where all of it is."""
-        least = [one.cost[0] for one in self.asked if one.cost[0] is not None]
-        most = [one.cost[1] for one in self.asked]
-        bounded = [amount for amount in most if amount is not None]
-        return (sum(least) if least else None), (sum(bounded) if len(bounded) == len(most) else None)
-
-
-def write_estimate(found: Foreseen, form: Form, *, quiet: bool = False) -> Iterator[Line]:
+def write_estimate(found: RunBounds, form: Form, commands: Commands = (), *, quiet: bool = False) -> Iterator[Line]:
     """`quiet`: only the result, and what to type next."""
     if not quiet:
         yield from write_table(_columns(found, form), form)
@@ -62,13 +28,13 @@ def write_estimate(found: Foreseen, form: Form, *, quiet: bool = False) -> Itera
     result = line((f"would run {count(found.conversations, 'conversation')}{cost}", "name"))
     yield from beside(result, line(("nothing was sent", "quiet")), form.edge)
     if form.commands:
-        yield from command_rows(found.commands, form.edge)
+        yield from command_rows(commands, form.edge)
 
 
-def _columns(found: Foreseen, form: Form) -> list[Column]:
-    rows = [*found.asked]
+def _columns(found: RunBounds, form: Form) -> list[Column]:
+    rows = [*found.targets]
     if found.embedding_calls[1]:
-        rows.append(Asked(name="embeddings", calls=found.embedding_calls))
+        rows.append(TargetBounds(name="embeddings", calls=found.embedding_calls))
     number = thousands if form.symbols else "{:,}".format
     return [
         Column(title="target", cells=[_name(row) for row in rows]),
@@ -101,7 +67,7 @@ def _columns(found: Foreseen, form: Form) -> list[Column]:
     ]
 
 
-def _name(row: Asked) -> Line:
+def _name(row: TargetBounds) -> Line:
     name = (safe(row.name), "name" if row.tokens is not None else "text")
     return line(name) if row.role == "candidate" else line((f"{row.role} ", "quiet"), name)
 
@@ -110,21 +76,21 @@ def _tokens(least: str, most: int | None, number: Callable[[int], str]) -> str:
     return f"{least} or more" if most is None else span(least, number(most))
 
 
-def _notes(found: Foreseen) -> Iterator[str]:
-    is_paid = any(row.cost != (0, 0) for row in found.asked)
-    replies = ", without the replies" if is_paid else ""
-    longest = ", every reply as long as max_tokens" if is_paid else ""
-    yield f"least: every first reply passes{replies}; most: every follow-up is sent{longest}"
-    if names := list(dict.fromkeys(name for row in found.asked for name in row.tools)):
+def _notes(found: RunBounds) -> Iterator[str]:
+    is_paid = any(row.cost != (0, 0) for row in found.targets)
+    replies = " (reply tokens not counted)" if is_paid else ""
+    longest = ", and every reply has max_tokens" if is_paid else ""
+    yield f"minimum: every first reply passes{replies}; maximum: every follow-up is sent{longest}"
+    if names := list(dict.fromkeys(name for row in found.targets for name in row.tools)):
         shown = f"{', '.join(map(safe, names[:MOST_TOOLS]))}{' and more' if len(names) > MOST_TOOLS else ''}"
         yield f"tools: {shown}; what they answer is not in the tokens, and `rejoinder tools` lists them"
     if found.embedding_calls[1]:
         yield "embeddings are not in the cost; equal texts are asked for once"
 
 
-def _warnings(found: Foreseen) -> Iterator[str]:
-    unknown = [row for row in found.asked if row.cost[0] is None]
-    unbounded = [row for row in found.asked if row.cost[0] is not None and row.cost[1] is None]
+def _warnings(found: RunBounds) -> Iterator[str]:
+    unknown = [row for row in found.targets if row.cost[0] is None]
+    unbounded = [row for row in found.targets if row.cost[0] is not None and row.cost[1] is None]
     if called := [row for row in unbounded if row.tools]:
         yield f"the most of {_named(called)} is not known, because what tools answer is sent as well; set a budget"
     unbounded = [row for row in unbounded if not row.tools]
@@ -138,6 +104,6 @@ def _warnings(found: Foreseen) -> Iterator[str]:
             yield f"the most of {_named(rows)} is not known; set the {role}'s `max_tokens` to bound it"
 
 
-def _named(rows: Sequence[Asked]) -> str:
+def _named(rows: Sequence[TargetBounds]) -> str:
     names = ", ".join(safe(row.name) for row in rows[:MOST_NAMED])
     return f"{names} and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else names

@@ -8,18 +8,28 @@ from itertools import islice
 from msgspec import structs
 
 from rejoinder.model import CheckResult, Result, TurnResult
-from rejoinder.report.conversation import error_lines
-from rejoinder.report.course import Against, against, caved_at, doubted_turns, turn_words, turns_of
 from rejoinder.report.course_rows import write_course
-from rejoinder.report.deeds import not_allowed
 from rejoinder.report.problems import columns_of, printable
-from rejoinder.report.styled import Form, Line, Piece, Role, beside, line, mark, safe, wrap
-from rejoinder.report.words import count
+from rejoinder.report.styled import Form, Line, Piece, Role, beside, fitted, line, mark, safe, wrap
+from rejoinder.views.conversation import view_conversation
+from rejoinder.views.course import (
+    Against,
+    Span,
+    against,
+    caved_at,
+    doubted_turns,
+    places_of,
+    spans_of,
+    turn_words,
+    turns_of,
+    window,
+)
+from rejoinder.views.deeds import not_allowed
+from rejoinder.words.numbers import count
 
 MOST_ROWS, FIRST_ROWS = 5, 3
 """Rows of a reply that are shown, and of a longer one from its beginning."""
 MOST_CHECKS = 3
-MOST_SPANS = 200
 MOST_LINES = 30
 """Lines of a difference to a recording."""
 LONGEST_ID = 32
@@ -54,7 +64,7 @@ def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     yield from title_of(result, form, right)
     found = against(result)
     if result.error is not None and result.status == "error":
-        first, *difference = error_lines(result.error)
+        first, *difference = error_lines(result.error.message)
         found = [one for one in found if safe(one.why.split("\n")[0]) not in safe(first)]
         yield from _indented(line((form.cut(safe(first), 4 * form.room), "reason")), form)
         yield from (
@@ -66,7 +76,7 @@ def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
         yield line((f"  and {count(len(found) - MOST_CHECKS, 'more check')}", "quiet"))
     yield from _exchange(result, found, form)
     inner = form if form.width is None else structs.replace(form, width=form.room - 2)
-    yield from ((Piece("  "), *row) for row in write_course(result, inner))
+    yield from ((Piece("  "), *row) for row in write_course(view_conversation(result), inner))
 
 
 def _why(one: Against, form: Form) -> Line:
@@ -83,15 +93,10 @@ def _indented(row: Line, form: Form) -> Iterator[Line]:
     return ((Piece("  "), *one) for one in rows)
 
 
-def spans_of(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
-    """Where checks, or those inside them, found or missed what they want; the first ones of very many."""
-    return islice(_all_spans(checks), MOST_SPANS)
-
-
-def _all_spans(checks: Iterable[CheckResult]) -> Iterator[tuple[int, int]]:
-    for check in checks:
-        yield from check.spans
-        yield from _all_spans(check.children)
+def error_lines(message: str) -> list[str]:
+    """An error in one line, and a difference to a recording line by line: it says nothing without them."""
+    first, start, difference = message.partition("\n--- recorded\n")
+    return [" ".join(first.split()), *(["--- recorded", *difference.split("\n")] if start else ())]
 
 
 def _score(check: CheckResult) -> str:
@@ -160,40 +165,67 @@ def _replied(
         said = form.cut(safe(turn.response[:MOST_LOOKED_AT]), room) or "(empty reply)"
         yield line((f"{indent}{label}", "quiet"), said)
         return
-    rows = reply_rows(turn.response, spans_of(points), room, form.dots)
+    near = places_of(points[0], turn.response) if points else ()
+    rows = reply_rows(turn.response, spans_of(points), room, form.dots, near)
     for place, row in enumerate(rows):
         yield (Piece(f"{indent}{label}" if place == 0 else f"{indent}  ", "quiet"), *row)
     if turn.finish_reason == "length":
         yield line((f"{indent}  (cut off: it reached max_tokens)", "quiet"))
 
 
-def reply_rows(reply: str, spans: Iterable[tuple[int, int]], room: int, dots: str = "…") -> list[Line]:
+def reply_rows(reply: str, spans: Iterable[Span], room: int, dots: str = "…", near: Iterable[Span] = ()) -> list[Line]:
     """A reply in at most five rows, with the places underlined that a check points at. Where such a place would be
-    hidden, its row is shown."""
+    hidden, the part of the reply around it is shown. `near`: the nearest miss, where no check points at a place."""
     if not reply.strip():
         return [line(("(empty reply)", "quiet"))]
-    rows = _laid_out(reply[:MOST_LOOKED_AT], sorted(spans), room)
+    found = sorted(spans)
+    places = found or sorted(near)
+    rows = _laid_out(reply[:MOST_LOOKED_AT], places, room)
     hidden = reply[MOST_LOOKED_AT:].count("\n")
     if len(rows) <= MOST_ROWS and not hidden:
-        return rows
+        return rows if found else [_unmarked(row) for row in rows]
     total = len(rows) + hidden
     seen = next((place for place, row in enumerate(rows) if any(piece.role == "evidence" for piece in row)), None)
     if seen is not None and seen >= FIRST_ROWS and seen < len(rows) - 1:
         after = total - seen - 1
-        return [rows[0], _left_out(seen - 1, dots), rows[seen], *([_left_out(after, dots)] if after else [])]
+        shown = _around(reply, places, room, dots)
+        shown = shown if found else _unmarked(shown)
+        return [rows[0], _left_out(seen - 1, dots), shown, *([_left_out(after, dots)] if after else [])]
+    if not found:
+        rows = [_unmarked(row) for row in rows]
     last = rows[-1] if not hidden else _laid_out(reply.rstrip()[-room:].rsplit("\n", 1)[-1], [], room)[-1]
     return [*rows[:FIRST_ROWS], _left_out(total - FIRST_ROWS - 1, dots), last]
+
+
+def _unmarked(row: Line) -> Line:
+    return tuple(Piece(piece.text, "text" if piece.role == "evidence" else piece.role) for piece in row)
+
+
+def _around(reply: str, places: Sequence[Span], room: int, dots: str) -> Line:
+    """The part of a line of a reply around the first of these places, in one row."""
+    low = places[0][0]
+    begin, end = reply.rfind("\n", 0, low) + 1, reply.find("\n", low)
+    text = reply[begin : end if end >= 0 else None].rstrip("\r")
+    if len(text) > room or columns_of(text) > room:
+        near = [(max(0, first - begin), last - begin) for first, last in places]
+        start, stop = window(text, near, max(room - 2 * len(dots) - 2, 10))
+    else:
+        start, stop = 0, len(text)
+    pieces = (Piece(printable(piece), role) for piece, role in pieces_of(text[start:stop], begin + start, places))
+    before = (Piece(f"{dots} ", "quiet"),) if start else ()
+    behind = (Piece(f" {dots}", "quiet"),) if stop < len(text) else ()
+    return fitted((*before, *pieces, *behind), room)
 
 
 def _left_out(rows: int, dots: str) -> Line:
     return line((f"{dots} {count(rows, 'more line')}", "quiet"))
 
 
-def _laid_out(text: str, spans: Sequence[tuple[int, int]], room: int) -> list[Line]:
+def _laid_out(text: str, spans: Sequence[Span], room: int) -> list[Line]:
     rows: list[Line] = []
     start = 0
     for written in text.split("\n"):
-        pieces = list(pieces_of(written.rstrip("\r"), start, spans))
+        pieces = [Piece(printable(text), role) for text, role in pieces_of(written.rstrip("\r"), start, spans)]
         rows += list(wrap(pieces, room)) if any(piece.text.strip() for piece in pieces) else [()]
         start += len(written) + 1
     while rows and not rows[-1]:
@@ -201,16 +233,16 @@ def _laid_out(text: str, spans: Sequence[tuple[int, int]], room: int) -> list[Li
     return rows
 
 
-def pieces_of(text: str, start: int, spans: Sequence[tuple[int, int]]) -> Iterator[Piece]:
-    """A line of a reply, with what its checks point at apart."""
+def pieces_of(text: str, start: int, spans: Sequence[Span]) -> Iterator[Piece]:
+    """A raw line of a reply in pieces: the places that its checks point at, and the text between them."""
     place = 0
     for low, high in spans:
         begin, end = max(place, low - start), min(len(text), high - start)
         if begin >= end:
             continue
         if begin > place:
-            yield Piece(printable(text[place:begin]))
-        yield Piece(printable(text[begin:end]), "evidence")
+            yield Piece(text[place:begin])
+        yield Piece(text[begin:end], "evidence")
         place = end
     if place < len(text):
-        yield Piece(printable(text[place:]))
+        yield Piece(text[place:])

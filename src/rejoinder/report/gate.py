@@ -11,6 +11,7 @@ from rejoinder.model.runs import QuarantinedCase
 from rejoinder.report.styled import (
     EMPTY,
     PLAIN,
+    Commands,
     Form,
     Line,
     Piece,
@@ -24,10 +25,12 @@ from rejoinder.report.styled import (
     width_of_line,
 )
 from rejoinder.report.tables import Column, write_table
-from rejoinder.report.words import Commands, count
+from rejoinder.views.flips import NO_FLIPS, Flips
+from rejoinder.words.numbers import chance, count
 
 MOST_NAMED = 3
 """Cases in quarantine."""
+MOST_BROKEN = 5
 _SIGNS: dict[RuleVerdict, str] = {"pass": "✓", "fail": "✗", "cannot-tell": "?"}
 _WORDS: dict[RuleVerdict, tuple[str, Role]] = {
     "pass": ("pass", "pass"),
@@ -46,12 +49,17 @@ def _mark(verdict: RuleVerdict, form: Form) -> Line:
 
 
 def write_gate(
-    found: GateResult, form: Form = PLAIN, quarantined: Sequence[QuarantinedCase] = (), commands: Commands = ()
+    found: GateResult,
+    form: Form = PLAIN,
+    quarantined: Sequence[QuarantinedCase] = (),
+    commands: Commands = (),
+    flips: Flips = NO_FLIPS,
 ) -> Iterator[Line]:
     yield from write_rules(found, form)
     yield from _not_counted([case for case in quarantined if case.active], form)
     yield from paragraph(line((alarm_words(found), "quiet")), form) if found.false_alarms else ()
     yield from paragraph(line(("To confirm: ", "quiet"), safe(found.confirm)), form) if found.confirm else ()
+    yield from _broken(flips, form)
     yield EMPTY
     if found.run is not None:
         against = f" against {found.against}" if found.against is not None else ""
@@ -61,7 +69,7 @@ def write_gate(
 
 def write_verdict(found: GateResult, form: Form, commands: Commands = ()) -> Iterator[Line]:
     """The result and what to type next, and nothing else."""
-    said = Piece(_result(found), _WORDS[found.verdict][1])
+    said = Piece(result_words(found), _WORDS[found.verdict][1])
     yield from write_decision([(*_mark(found.verdict, form), said)], found.exit_code, form)
     if form.commands:
         yield from command_rows(commands, form.edge)
@@ -72,6 +80,25 @@ def write_decision(rows: Iterable[Line], code: int, form: Form) -> Iterator[Line
     *before, last = rows
     yield from before
     yield from beside(last, line((f"exit {code}", "quiet")), form.edge)
+
+
+def _broken(flips: Flips, form: Form) -> Iterator[Line]:
+    """Cases with a smaller share of passed trials than in the baseline, and their replies."""
+    shown = [row for row in flips.rows if row.broke][:MOST_BROKEN]
+    if not shown:
+        return
+    yield EMPTY
+    yield from write_table(
+        [
+            Column(title="passed less often", cells=[line((safe(row.address), "name")) for row in shown]),
+            Column(title="before", cells=[line(row.before) for row in shown]),
+            Column(title="now", cells=[line(row.now) for row in shown]),
+            Column(title="it said", cells=[line((safe(row.said), "quiet")) for row in shown]),
+        ],
+        form,
+    )
+    if left := flips.broke - len(shown):
+        yield line((f"{form.dots} {left:,} more", "quiet"))
 
 
 def _not_counted(cases: Sequence[QuarantinedCase], form: Form) -> Iterator[Line]:
@@ -110,7 +137,8 @@ def _reason(rule: RuleResult) -> str:
     return safe(rule.reason.removeprefix(f"{_WORDS[rule.verdict][0]}: "))
 
 
-def _result(found: GateResult) -> str:
+def result_words(found: GateResult) -> str:
+    """`gate failed: 1 of 2 rules`"""
     verdicts = [rule.verdict for rule in found.rules]
     number, failed, unknown = len(verdicts), verdicts.count("fail"), verdicts.count("cannot-tell")
     rules = count(number, "rule")
@@ -123,12 +151,5 @@ def _result(found: GateResult) -> str:
 
 def alarm_words(found: GateResult) -> str:
     """How often an unchanged suite like this one would fail the gate."""
-    parts = [f"{rule} {_chance(chance)}" for rule, chance in found.false_alarms.items()]
+    parts = [f"{rule} {chance(often)}" for rule, often in found.false_alarms.items()]
     return f"By chance, an unchanged suite like this one fails {' and '.join(parts)} of runs."
-
-
-def _chance(chance: float) -> str:
-    """`in 2.5%`, `in under 0.1%`"""
-    if chance < 0.001:
-        return "in under 0.1%"
-    return f"in about {100 * chance:.2g}%"

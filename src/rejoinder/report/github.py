@@ -9,40 +9,25 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
-
-from rejoinder.model import CaseChanges
-from rejoinder.model.figures import GateResult, RuleResult
-from rejoinder.report.gate import alarm_words, word_of
-from rejoinder.report.inert import visible
-from rejoinder.report.markdown import SUMMARY_LIMIT, code, write_within
-from rejoinder.report.runs import Run, Tried, name_of, tried_cases
-from rejoinder.report.transcript import reasons_of
-from rejoinder.report.words import count
+from rejoinder.model.figures import GateResult
+from rejoinder.report.gate import word_of
+from rejoinder.report.markdown import SUMMARY_LIMIT, reason_words, write_within
+from rejoinder.views.cases import Run, Tried, name_of, tried_cases
+from rejoinder.views.flips import SinceBaseline
+from rejoinder.views.transcript import reasons_of
+from rejoinder.words.inert import visible
+from rejoinder.words.numbers import count
 
 COMMENT_LIMIT = 65_536
 """Characters of a comment. A character has at least one byte, so a text of as many bytes fits."""
 MOST_ANNOTATIONS = 10
 """GitHub shows this number of each kind for a step."""
-MOST_RULES = 50
 
 
-class Against(Struct, frozen=True):
-    """How a run stands against a baseline."""
-
-    name: str
-    changes: CaseChanges
-    gate: GateResult
-
-
-def write_step_summary(run: Run, path: Path, against: Against | None = None) -> None:
+def write_step_summary(run: Run, path: Path, since: SinceBaseline | None = None) -> None:
     """Append the run to the file that `GITHUB_STEP_SUMMARY` names, as far as there is room in it. Raises OSError."""
-    head = _against(against)
     with path.open("a", encoding="utf-8", newline="\n") as stream:
-        room = SUMMARY_LIMIT - path.stat().st_size - len(head.encode())
-        if room > 0:
-            stream.write(head)
-        stream.writelines(write_within(run, room))
+        stream.writelines(write_within(run, SUMMARY_LIMIT - path.stat().st_size, since))
 
 
 def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") -> Iterator[str]:
@@ -96,55 +81,33 @@ def outputs(run: Run) -> str:
     """Lines for the file that `GITHUB_OUTPUT` names."""
     summary = run.summary
     rate = "" if summary.pass_rate is None else f"{summary.pass_rate:.6g}"
-    figures = {"total": summary.total, "passed": summary.passed, "failed": summary.failed, "errors": summary.errors}
-    named = {**figures, "pass_rate": rate, "exit_code": summary.exit_code, "run": _name(run.run.id)}
+    cases = summary.by_case
+    named = {
+        "total": summary.total,
+        "passed": summary.passed,
+        "failed": summary.failed,
+        "errors": summary.errors,
+        "cases": cases.total,
+        "cases_passed": cases.passed,
+        "cases_failed": cases.failed,
+        "cases_with_errors": cases.errors,
+        "pass_rate": rate,
+        "exit_code": summary.exit_code,
+        "run": _name(run.run.id),
+    }
     return "".join(f"{key}={value}\n" for key, value in named.items())
-
-
-def compared(found: CaseChanges) -> str:
-    """A line such as `2 worse, 31 same, 1 cannot tell`."""
-    always = {"worse": found.worse, "better": found.better, "same": found.same, "cannot tell": found.cannot_tell}
-    numbers = {**always, "new": found.new, "missing": found.missing}
-    return ", ".join(
-        f"{number:,} {word}" for word, number in numbers.items() if number or word in ("worse", "same", "cannot tell")
-    )
 
 
 def gate_words(found: GateResult) -> str:
     """`gate: FAIL` and why."""
-    reasons = "; ".join(_reason(rule) for rule in found.rules if rule.verdict == found.verdict)
+    reasons = "; ".join(reason_words(rule) for rule in found.rules if rule.verdict == found.verdict)
     return f"gate: {word_of(found.verdict)}{f' ({reasons})' if reasons else ''}"
 
 
-def _against(found: Against | None) -> str:
-    if found is None:
-        return ""
-    rules = "".join(_rule(rule) for rule in found.gate.rules[:MOST_RULES])
-    return (
-        f"**{compared(found.changes)}** against {code(found.name)}; gate: **{word_of(found.gate.verdict)}**\n\n"
-        f"{rules}\n{_alarms(found.gate)}A case that changed once may be chance. `no-regression` looks at all cases"
-        " together, `no-new-failures` at each case and its further trials.\n\n"
-    )
-
-
-def _alarms(found: GateResult) -> str:
-    return f"{alarm_words(found)} " if found.false_alarms else ""
-
-
-def _rule(rule: RuleResult) -> str:
-    reason = f": {code(_reason(rule))}" if rule.reason else ""
-    return f"- {code(rule.rule)} {word_of(rule.verdict)}{reason}\n"
-
-
-def _reason(rule: RuleResult) -> str:
-    """The verdict stands before it already."""
-    return rule.reason.removeprefix("cannot tell: ")
-
-
-def sticky_text(run: Run, key: str = "results", against: Against | None = None) -> str:
+def sticky_text(run: Run, key: str = "results", since: SinceBaseline | None = None) -> str:
     """The text of a comment on a pull request. Its first line, which is not shown, tells it from all others."""
-    head = f"{sticky_mark(key)}\n{_against(against)}"
-    return head + "".join(write_within(run, COMMENT_LIMIT - len(head.encode())))
+    head = f"{sticky_mark(key)}\n"
+    return head + "".join(write_within(run, COMMENT_LIMIT - len(head.encode()), since))
 
 
 def sticky_mark(key: str = "results") -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,18 +11,13 @@ from rejoinder.model.history import Page, RowFigures, RunRow, Trend, seconds_of
 from rejoinder.model.runs import SHORTEST_NAME
 from rejoinder.report.styled import EMPTY, Form, Line, Role, command_rows, line, paragraph, safe
 from rejoinder.report.tables import Column, write_table
-from rejoinder.report.words import count, money, shortened
-from rejoinder.stats import percent
-
-if TYPE_CHECKING:
-    from rejoinder.report.csv import Cell
+from rejoinder.words.figures import lost_words, of_trials, passed_words, trials_words, verdicts_words
+from rejoinder.words.numbers import age, count, money, percent, shortened
 
 LONGEST_SUITES = 40
 LONGEST_NOTE = 200
 _STEPS = "▁▂▃▄▅▆▇"
 _DIGITS = "1234567"
-_AGES = ((60, 1, "now"), (3600, 60, "min"), (86400, 3600, "h"), (float("inf"), 86400, "day"))
-"""Up to so many seconds, in parts of so many, with this word."""
 _OUTCOMES: dict[str, Role] = {"passed": "pass", "failed": "reason", "error": "reason", "damaged": "reason"}
 """Roles of how runs ended; all others are warnings."""
 
@@ -109,10 +103,7 @@ def _passed(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
     if counted is None or not counted.passed + counted.failed:
         return EMPTY
-    trials = f"{counted.passed:,} of {counted.passed + counted.failed + counted.errors:,}"
-    if counted.has_repeats:
-        return line(f"{counted.by_case.passed:,} of {counted.by_case.total:,} ({trials} trials)")
-    return line(trials)
+    return line(passed_words(counted))
 
 
 def _counted(row: RunRow) -> RowFigures | None:
@@ -122,14 +113,21 @@ def _counted(row: RunRow) -> RowFigures | None:
 
 def _rate(row: RunRow, _page: Page, _form: Form) -> Line:
     if row.rate is not None:
-        return line((percent(row.rate, 0), "name"))
+        return line((percent(row.rate, 0), "name"), ("" if row.summary is None else of_trials(row.summary), "quiet"))
     counted = _counted(row)
-    return line(("-", "quiet")) if counted is not None and counted.is_mostly_errors else EMPTY
+    return line(("-", "quiet")) if counted is not None and counted.no_rate in ("untested", "errors") else EMPTY
 
 
 def _recovered(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
-    return EMPTY if counted is None or not counted.recovered else line((f"{counted.recovered:,}", "recovered"))
+    if counted is None or not counted.recovered:
+        return EMPTY
+    return line((trials_words(counted.recovered, counted), "recovered"))
+
+
+def _listening(row: RunRow, _page: Page, _form: Form) -> Line:
+    counted = _counted(row)
+    return EMPTY if counted is None else line(verdicts_words(counted.listening))
 
 
 def _cost(row: RunRow, _page: Page, _form: Form) -> Line:
@@ -143,12 +141,7 @@ def _age(row: RunRow, now: float) -> str:
     started = seconds_of(row.started_at)
     if started is None:
         return ""
-    age = max(0.0, now - started)
-    part, word = next((part, word) for most, part, word in _AGES if age < most)
-    if part == 1:
-        return word
-    number = int(age // part)
-    return count(number, word) if word == "day" else f"{number} {word}"
+    return age(now - started)
 
 
 def _status(row: RunRow, _page: Page, form: Form) -> Line:
@@ -170,10 +163,8 @@ def _came_to(row: RunRow) -> str:
         return row.outcome if row.planned is None or counted is not None else f"{row.status}, {row.planned:,} planned"
     parts = [] if row.status == "completed" else [_STATUS_WORDS.get(row.status, row.status)]
     if row.status == "completed":
-        verdicts = counted.by_case if counted.has_repeats else counted
-        parts += [f"{verdicts.failed:,} failed"] if verdicts.failed else []
-        parts += [count(verdicts.errors, "error")] if verdicts.errors else []
-        parts += [f"{counted.skipped:,} skipped"] if counted.skipped else []
+        parts += lost_words(counted)
+        parts += [f"{trials_words(counted.skipped, counted)} skipped"] if counted.skipped else []
     parts += [f"{counted.unfinished:,} left"] if counted.unfinished else []
     return ", ".join(parts) or row.outcome
 
@@ -183,9 +174,10 @@ _COLUMNS = (
     _Column("run", _name),
     _Column("suite", _suites),
     _Column("passed", _passed, right=True),
-    _Column("rate", _rate, right=True, leaves=3),
+    _Column("rate", _rate, right=True, leaves=4),
     _Column("recovered", _recovered, right=True, leaves=1),
-    _Column("cost", _cost, right=True, leaves=2),
+    _Column("does it listen?", _listening, leaves=2),
+    _Column("cost", _cost, right=True, leaves=3),
     _Column("status", _status),
 )
 
@@ -206,38 +198,3 @@ def write_trend(trend: Trend, form: Form) -> Line:
 
 def _step(rate: float, low: float, high: float) -> int:
     return round((rate - low) / (high - low) * (len(_STEPS) - 1)) if high > low else len(_STEPS) // 2
-
-
-_CSV: dict[str, Callable[[RunRow], Cell]] = {
-    "id": lambda row: row.id,
-    "suites": lambda row: ", ".join(row.suites),
-    "targets": lambda row: ", ".join(row.targets),
-    "models": lambda row: ", ".join(row.models),
-    "status": lambda row: row.status,
-    "outcome": lambda row: row.outcome,
-    "started_at": lambda row: row.started_at,
-    "finished_at": lambda row: row.finished_at,
-    "duration_s": lambda row: row.duration_s,
-    "planned": lambda row: row.planned,
-    **{
-        name: lambda row, name=name: None if row.summary is None else getattr(row.summary, name)
-        for name in ("total", "passed", "failed", "errors", "skipped", "unfinished", "first_try", "recovered")
-    },
-    "pass_rate": lambda row: row.rate,
-    "tokens": lambda row: None if row.summary is None else row.summary.total_tokens,
-    "cost_usd": lambda row: row.cost,
-    "price_performance": lambda row: row.price_performance,
-    "tags": lambda row: ", ".join(row.tags),
-    "note": lambda row: row.note,
-    "grade_of": lambda row: row.grade_of,
-    "fork_of": lambda row: row.fork_of,
-    "replay_of": lambda row: row.replay_of,
-}
-
-
-def write_csv(page: Page) -> Iterator[str]:
-    from rejoinder.report.csv import write_cell
-
-    yield ",".join(_CSV) + "\n"
-    for row in page.rows:
-        yield ",".join(write_cell(value(row)) for value in _CSV.values()) + "\n"

@@ -21,8 +21,10 @@ from msgspec import Struct, structs
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Result, Summary
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.model.figures import NoRate
 from rejoinder.model.results import CaseName
 from rejoinder.model.runs import JudgeSummary
+from rejoinder.report.page.columns import Head, Index, RunNames
 from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.markup import Markup
@@ -31,15 +33,17 @@ from rejoinder.report.page.overview import (
     judge_words,
     outcome_counts,
     run_overview,
-    shown_rate,
     title_of,
 )
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
-from rejoinder.report.page.records import conversation_of, to_bytes
-from rejoinder.report.page.rows import OUTCOMES, Head, Index, Row, RowOutcome, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
-from rejoinder.report.runs import Prompts, Run, prompts_of
 from rejoinder.run_files import write_whole
+from rejoinder.views.cases import Prompts, Run, prompts_of
+from rejoinder.views.conversation import view_conversation
+from rejoinder.views.rows import OUTCOMES, RowOutcome, RowView, frame_of, row_of
+from rejoinder.words.figures import cases_passed, of_trials, passed_words, trials_passed
+from rejoinder.words.inert import to_bytes
+from rejoinder.words.numbers import percent
 
 BLOCK = 64
 """Conversations that are packed together; the browser unpacks a block to show one of them."""
@@ -119,7 +123,7 @@ class _Choice:
         self._passed = Counter[str]()
         self._kept = self._left = 0
 
-    def takes(self, row: Row) -> bool:
+    def takes(self, row: RowView) -> bool:
         is_changed = isinstance(row, PairRow) and row.change in ("worse", "better")
         taken = self._all or is_changed or row.outcome in ("recovered", "failed", "error")
         if not taken and row.outcome == "first":
@@ -144,12 +148,12 @@ class _Seen:
     """What the page says of all rows together."""
 
     def __init__(self) -> None:
-        self.bad: list[Row] = []
+        self.bad: list[RowView] = []
         self.lost = 0
         self._counts = Counter[RowOutcome]()
         self._total = 0
 
-    def add(self, row: Row) -> None:
+    def add(self, row: RowView) -> None:
         self._total += 1
         if row.aside is None:
             self._counts[row.outcome] += 1
@@ -178,7 +182,7 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
     prompts = prompts_of(run)
     for at, result in enumerate(run.results):
         row = row_of(result, at, frame)
-        body = blocks.add(to_bytes(conversation_of(result, row, prompts.of(result)))) if choice.takes(row) else -1
+        body = blocks.add(to_bytes(view_conversation(result, row, prompts.of(result)))) if choice.takes(row) else -1
         index.add(row, body)
         grid.add(row)
         seen.add(row)
@@ -215,13 +219,11 @@ def _judges(judges: Iterable[JudgeSummary]) -> dict[str, str]:
 
 def _window_title(run: Run) -> str:
     """`service-desk: 69% passed (31 of 45)`."""
-    rate, summary = shown_rate(run), run.summary
-    counted = f"{summary.passed:,} of {summary.finished:,}"
-    if rate is None or rate.rate is None:
-        return f"{title_of(run.run)}: {counted} passed"
-    from rejoinder.stats import percent
-
-    return f"{title_of(run.run)}: {percent(rate.rate, rate.cases, rate.interval)} passed ({counted})"
+    rate, summary = run.summary.rate, run.summary
+    if isinstance(rate, NoRate) or rate.rate is None:
+        return f"{title_of(run.run)}: {passed_words(summary)} passed"
+    counted = f", {cases_passed(summary)}" if summary.has_repeats else f" ({trials_passed(summary)})"
+    return f"{title_of(run.run)}: {percent(rate.rate, rate.cases, rate.interval)}{of_trials(summary)} passed{counted}"
 
 
 # Two runs
@@ -289,12 +291,12 @@ class _Pair(Struct, frozen=True):
     """Two conversations of a case, of which one may be missing, each with its row."""
 
     row: PairRow
-    a: tuple[Result, Row] | None
-    b: tuple[Result, Row] | None
+    a: tuple[Result, RowView] | None
+    b: tuple[Result, RowView] | None
 
     def body(self, prompts: tuple[Prompts, Prompts]) -> bytes:
         sides = zip((self.a, self.b), prompts, strict=True)
-        return to_bytes([None if side is None else conversation_of(*side, told.of(side[0])) for side, told in sides])
+        return to_bytes([None if side is None else view_conversation(*side, told.of(side[0])) for side, told in sides])
 
 
 def _pairs(earlier: _Earlier, b: Run, matching: Matching, sides: Sides) -> Iterator[_Pair]:

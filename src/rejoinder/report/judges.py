@@ -13,6 +13,7 @@ from rejoinder.model.runs import SHORTEST_NAME
 from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     EMPTY,
+    Commands,
     Form,
     Line,
     Piece,
@@ -26,8 +27,7 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.report.words import Commands, count, interval, money, shortened
-from rejoinder.stats import p_words, percent
+from rejoinder.words.numbers import coefficient, count, money, p_words, percent, plural, rate_range, shortened
 
 FEW_LABELS = 30
 SOUND_KAPPA, POOR_KAPPA = 0.8, 0.4
@@ -92,8 +92,8 @@ def judged(passport: Passport) -> tuple[str, str, str]:
     if not passport.passes[1] or not passport.fails[1]:
         which = "pass" if not passport.passes[1] else "fail"
         why = "a judge that always says the same would look as good"
-        return "?", "cannot tell", f"people {which} none of the replies; {why}"
-    kappa = f"kappa {figures.kappa or 0:.2f} of {count(labels, 'label')}"
+        return "?", "cannot tell", f"the human labels {which} none of the replies; {why}"
+    kappa = f"kappa {coefficient(figures.kappa or 0)} of {count(labels, 'label')}"
     if labels < FEW_LABELS:
         return "?", "cannot tell", f"{kappa}; the intervals are wide, {FEW_LABELS} labels or more tell more"
     wrong = "".join(f"; {text}" for text in _faults(figures))
@@ -116,22 +116,24 @@ def _rows(passport: Passport) -> Iterator[_Row]:
     if not scored:
         return
     agreed = table.both_pass + table.both_fail
-    yield _rate(("agrees with people", "agrees"), (agreed, scored), figures.agreement_interval)
+    yield _rate(("agrees with humans", "agrees"), (agreed, scored), figures.agreement_interval)
     if figures.kappa is None:
         yield _Row(("kappa", "kappa"), word=("not defined: every verdict is the same", "not defined"))
     else:
-        bounds = "" if figures.kappa_interval is None else " to ".join(f"{end:.2f}" for end in figures.kappa_interval)
-        yield _Row(("kappa", "kappa"), "", f"{figures.kappa:.2f}", bounds)
+        bounds = "" if figures.kappa_interval is None else " to ".join(map(coefficient, figures.kappa_interval))
+        yield _Row(("kappa", "kappa"), "", coefficient(figures.kappa), bounds)
     good = _rate(("passes what is good", "good passes"), passport.passes, figures.sensitivity_interval)
     missed = passport.passes[1] - passport.passes[0]
     yield _warned(good, f"rejects {missed:,} of {passport.passes[1]:,}", f"{missed:,} rejected") if missed else good
     bad = _rate(("fails what is bad", "bad fails"), passport.fails, figures.specificity_interval)
     missed = passport.fails[1] - passport.fails[0]
-    yield _warned(bad, f"lets {missed:,} of {passport.fails[1]:,} through", f"{missed:,} slip by") if missed else bad
+    yield (
+        _warned(bad, f"lets {missed:,} of {passport.fails[1]:,} through", f"{missed:,} false passes") if missed else bad
+    )
     steady, position = figures.self_consistency, figures.position
     if steady is not None:
         same = round(steady.unanimous * steady.replies), steady.replies
-        alpha = "" if steady.alpha is None else f"alpha {steady.alpha:.2f}"
+        alpha = "" if steady.alpha is None else f"alpha {coefficient(steady.alpha)}"
         often = "twice" if passport.repeat == 2 else f"{passport.repeat:,} times"
         yield _rate((f"same verdict {often}", f"same {often}"), same, steady.unanimous_interval, alpha)
     if position is not None:
@@ -150,7 +152,7 @@ def _rate(label: tuple[str, str], part: tuple[int, int], bounds: Interval | None
     number, of = part
     if not of:
         return _Row(label, word=("no such replies", "none"))
-    ends = "" if bounds is None else interval(bounds)
+    ends = "" if bounds is None else rate_range(bounds)
     return _Row(label, f"{number:,} of {of:,}", percent(number / of, of, bounds), ends, (word, word))
 
 
@@ -208,12 +210,11 @@ def _with_errors(rates: Rates, missing: int) -> str:
     """The figures leave out replies without a verdict: here these count as wrong."""
     shares = {"agrees": rates.agreement, "good passes": rates.sensitivity, "bad fails": rates.specificity}
     known = [f"{name} {percent(value, rates.scored)}" for name, value in shares.items() if value is not None]
-    kappa = [] if rates.kappa is None else [f"kappa {rates.kappa:.2f}"]
-    verdicts = "the missing verdict" if missing == 1 else f"the {missing:,} missing verdicts"
+    kappa = [] if rates.kappa is None else [f"kappa {coefficient(rates.kappa)}"]
+    verdicts = plural(missing, "the missing verdict", f"the {missing:,} missing verdicts")
     return f"with {verdicts} taken as wrong: {', '.join([*known, *kappa])}"
 
 
-_DOES = {True: "passes", False: "fails"}
 _DO = {True: "pass", False: "fail"}
 
 
@@ -228,8 +229,8 @@ def _disagreements(findings: Sequence[Finding], form: Form, *, every: bool) -> I
     sign = "≠" if form.symbols else "!="
     for finding in shown:
         yield EMPTY
-        people, judge = _DO[finding.label], _DOES[finding.verdicts[0]]
-        told = line((sign, "warn"), f" {safe(finding.id)}  ", (f"people {people}, judge {judge}", "reason"))
+        people, judge = _DO[finding.label], _DO[finding.verdicts[0]]
+        told = line((sign, "warn"), f" {safe(finding.id)}  ", (f"human: {people}, judge: {judge}", "reason"))
         yield from paragraph(told, form)
         room = None if form.edge is None else form.edge - 4
         whole = line(safe(shortened(finding.reply, LONGEST_REPLY)) or "(empty reply)")

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from itertools import islice
 
 from msgspec import Struct
 
-from rejoinder.model import CaseStatus, Summary, TargetSummary
-from rejoinder.report.found import groups_of
-from rejoinder.report.inert import one_line, shorten
-from rejoinder.report.runs import Run, Tried, name_of, tried_cases
-from rejoinder.report.summary import bounds_words, spoilt_numbers
-from rejoinder.report.transcript import reasons_of, write_transcript
-from rejoinder.report.words import count
-from rejoinder.stats import without_errors_words
+from rejoinder.model import CaseChanges, CaseStatus, Summary
+from rejoinder.model.clusters import Cluster, ClusterKey
+from rejoinder.model.figures import GateResult, Rate, RuleResult
+from rejoinder.report.gate import alarm_words, result_words, word_of
+from rejoinder.views.board import Board, BoardRow, board_of
+from rejoinder.views.cases import Run, Tried, name_of, tried_cases
+from rejoinder.views.clusters import cluster_words, shared_clusters, why_words
+from rejoinder.views.conversation import view_conversation
+from rejoinder.views.facts import facts_of
+from rejoinder.views.flips import FlipRow, SinceBaseline
+from rejoinder.views.notes import bounds_words, notes_of, spoilt_numbers
+from rejoinder.views.transcript import reasons_of, write_deciding_turn
+from rejoinder.views.walk import groups_of
+from rejoinder.words.figures import cases_passed, rate_ends, without_errors_words
+from rejoinder.words.inert import one_line
+from rejoinder.words.numbers import both_ends, capital, count, money_in_markdown, percent
 
 SUMMARY_LIMIT = 1024 * 1024
 """Bytes of all that a step writes to its summary."""
@@ -30,8 +38,18 @@ MOST_SECTIONS = 100
 """Cases that are shown with their conversation; further ones have a line each."""
 MOST_OTHERS = 20
 """Cases that are listed in quarantine, or as passed together."""
+MOST_CLUSTERS = 5
+MOST_FLIPS = 10
+"""Changed cases that are shown without opening anything."""
+MOST_FOLDED = 10_000
+"""Bytes of the changed cases that are folded."""
+MOST_RULES = 15_000
+"""Bytes of the rules of a gate."""
 LONGEST_NAME = 200
 LONGEST_SAID = 2_000
+"""Characters of the turn that decided against a case."""
+LONGEST_ADDRESS = 80
+LONGEST_NOTE = 500
 _RESERVE = 300
 """Bytes for the note of what is left out."""
 _SIGNS: dict[CaseStatus, str] = {
@@ -48,15 +66,16 @@ def write(run: Run) -> Iterator[str]:
     return write_within(run, SUMMARY_LIMIT)
 
 
-def write_within(run: Run, limit: int) -> Iterator[str]:
-    """The run in at most so many bytes of UTF-8."""
+def write_within(run: Run, limit: int, since: SinceBaseline | None = None) -> Iterator[str]:
+    """The run in at most `limit` bytes of UTF-8, and how it stands against a baseline."""
     room = _Room(limit - _RESERVE)
-    summary = run.summary
+    summary, board = run.summary, board_of(run.run, run.summary)
     for section in (
-        _head(run),
-        _groups("Target", summary.by_target, summary),
-        _groups("Variant", summary.by_variant, summary),
+        _head(run, board, since),
+        _board(board),
+        *(_since(since) if since is not None else ()),
         _conditions(summary),
+        _clusters(summary, since.known if since is not None else None),
     ):
         yield from room.take(section)
     shown = left_out = 0
@@ -122,17 +141,38 @@ class _Room(Struct):
         return (text,)
 
 
-def _head(run: Run) -> str:
+def _head(run: Run, board: Board, since: SinceBaseline | None) -> str:
     summary = run.summary
-    alert = "CAUTION" if summary.exit_code else "TIP"
-    details = [f"run {code(run.run.id)}", f"{summary.duration_s:,.1f} s", f"{summary.total_tokens:,} tokens"]
-    details += [] if summary.total_cost is None else [_dollars(summary.total_cost)]
-    apart = f", {summary.apart:,} in quarantine" if summary.apart else ""
-    cases = summary.by_case
-    passed = f"{summary.passed:,} of {summary.decided:,} passed"
-    if summary.has_repeats:
-        passed = f"{cases.passed:,} of {count(cases.total, 'case')} passed ({passed[:-7]} trials)"
-    return f"## rejoinder: {passed}{apart}\n\n> [!{alert}]\n> {_result(summary)}\n\n{', '.join(details)}\n\n"
+    gate = "" if since is None else f"> {_gate(since)}\n>\n"
+    facts = {fact.kind: money_in_markdown(fact.said) for fact in facts_of(run.run, summary)}
+    details = [f"run {code(run.run.id)}", *(facts[kind] for kind in ("took", "tokens", "cost") if kind in facts)]
+    title = "".join(code(piece.text) if piece.is_name else piece.text for piece in board.headline.pieces)
+    notes = "".join(f"- {code(note.text, LONGEST_NOTE)}\n" for note in notes_of(run.run, summary) if note.warns)
+    told = f"{notes}\n" if notes else ""
+    alert = _alert(summary, since)
+    return f"## rejoinder: {title}\n\n> [!{alert}]\n{gate}> {_result(summary)}\n\n{told}{', '.join(details)}\n\n"
+
+
+def _alert(summary: Summary, since: SinceBaseline | None) -> str:
+    """A gate decides about a run that ended as planned, whatever failed in it."""
+    if since is None or summary.exit_code not in (0, 1):
+        return "CAUTION" if summary.exit_code else "TIP"
+    return {"pass": "TIP", "fail": "CAUTION", "cannot-tell": "WARNING"}[since.gate.verdict]
+
+
+def _gate(since: SinceBaseline) -> str:
+    """`**Gate cannot tell: 1 of 2 rules.** Against `main`: 3 worse, 18 same, 0 cannot tell.`"""
+    found = capital(result_words(since.gate))
+    return f"**{found}.** Against {code(since.name)}: {changes_words(since.changes)}."
+
+
+def changes_words(found: CaseChanges) -> str:
+    """`2 worse, 31 same, 1 cannot tell`"""
+    always = {"worse": found.worse, "better": found.better, "same": found.same, "cannot tell": found.cannot_tell}
+    numbers = {**always, "new": found.new, "missing": found.missing}
+    return ", ".join(
+        f"{number:,} {word}" for word, number in numbers.items() if number or word in ("worse", "same", "cannot tell")
+    )
 
 
 def _result(summary: Summary) -> str:
@@ -145,34 +185,129 @@ def _result(summary: Summary) -> str:
     parts += [f"{summary.skipped:,} skipped"] if summary.skipped else []
     parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
     parts += [f"{summary.apart:,} in quarantine"] if summary.apart else []
-    parts += [f"spoilt {spoilt_numbers(summary.spoilt)}"] if summary.spoilt and summary.spoilt.conversations else []
+    parts += [f"invalid {spoilt_numbers(summary.spoilt)}"] if summary.spoilt and summary.spoilt.conversations else []
     told = ", ".join(parts)
     if summary.has_repeats:
         cases = summary.by_case
-        told = f"{cases.passed:,} passed, {cases.failed:,} failed, {cases.errors:,} had errors (trials: {told})"
+        told = f"{cases_passed(summary)} passed, {cases.failed:,} failed, {cases.errors:,} had errors (trials: {told})"
     beside = (without_errors_words(summary.without_errors), bounds_words(summary.spoilt))
     return "; ".join((told, *filter(None, beside)))
 
 
-def _groups(what: str, groups: dict[str, TargetSummary], summary: Summary) -> str:
-    """A table of targets or variants."""
-    listed = list(groups.items())
-    if not listed:
-        return ""
-    shown = [(_cell(name), *_figures(target, summary)) for name, target in listed[:MOST_TARGETS]]
-    rows = "".join(f"| {' | '.join(cells)} |\n" for cells in shown)
-    more = f"{len(listed) - MOST_TARGETS} more {what.lower()}s\n\n" if len(listed) > MOST_TARGETS else ""
-    columns = (
-        what,
-        "Trials passed" if summary.has_repeats else "Passed",
-        "First try",
-        "Failed",
-        "Errors",
-        "Pass rate",
-        "95 % interval",
-        "Cost",
+class _Column(Struct, frozen=True):
+    title: str
+    cell: Callable[[BoardRow], str]
+
+
+def _board(board: Board) -> str:
+    """A table of targets, variants or both: what passed, and whether each listens."""
+    rows = board.rows
+    columns = [column for column in _COLUMNS if any(column.cell(row) for row in rows)]
+    titles = [board.what.capitalize(), *(column.title for column in columns)]
+    shown = [[_cell(row.name), *(column.cell(row) for column in columns)] for row in rows[:MOST_TARGETS]]
+    lines = "".join(f"| {' | '.join(cells)} |\n" for cells in shown)
+    left = len(rows) - MOST_TARGETS
+    more = f"{left:,} more {board.what}s\n\n" if left > 0 else ""
+    return f"| {' | '.join(titles)} |\n|---|{'---:|' * len(columns)}\n{lines}\n{more}"
+
+
+def _of_listening(name: str) -> Callable[[BoardRow], str]:
+    return lambda row: "" if row.listening is None else str(getattr(row.listening, name))
+
+
+_COLUMNS: tuple[_Column, ...] = (
+    _Column("Does it listen?", _of_listening("word")),
+    _Column("Follow-ups fixed", _of_listening("fixed")),
+    _Column("Asking again", _of_listening("afresh")),
+    _Column("Net recovery", _of_listening("net_words")),
+    _Column("Cases passed", lambda row: row.cases),
+    _Column("Passed", lambda row: "" if row.cases else row.passed),
+    _Column("Trials passed", lambda row: row.passed if row.cases else ""),
+    _Column("Pass rate", lambda row: "" if row.cases else row.share.text or "no rate"),
+    _Column("Pass rate of trials", lambda row: row.share.text or "no rate" if row.cases else ""),
+    _Column("95% interval", lambda row: row.share.bounds),
+    _Column("First try", lambda row: f"{row.outcomes.first:,}"),
+    _Column("Recovered", lambda row: f"{row.outcomes.recovered:,}" if row.outcomes.recovered else ""),
+    _Column("Failed", lambda row: f"{row.outcomes.failed:,}"),
+    _Column("Errors", lambda row: f"{row.outcomes.errors:,}" if row.outcomes.errors else ""),
+    _Column("Cost", lambda row: money_in_markdown(row.cost)),
+)
+
+
+def _since(since: SinceBaseline) -> Iterator[str]:
+    """The cases that changed, then the rules of the gate."""
+    yield from _flips(since)
+    rules = list(_within(map(_rule, since.gate.rules), MOST_RULES))
+    left = len(since.gate.rules) - len(rules)
+    more = f"- and {count(left, 'more rule')}\n" if left else ""
+    yield (
+        f"{''.join(rules)}{more}\n{_alarms(since.gate)}A case that changed once may be chance. `no-regression` looks"
+        " at all cases together, `no-new-failures` at each case and its additional trials.\n\n"
     )
-    return f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}\n{rows}\n{more}"
+
+
+def _flips(since: SinceBaseline) -> Iterator[str]:
+    flips = since.flips
+    if not flips.rows:
+        return
+    yield f"### Changed since {code(since.name)}\n\n{_flip_table(flips.rows[:MOST_FLIPS])}\n"
+    folded = list(_within(map(_flip, flips.rows[MOST_FLIPS:]), MOST_FOLDED))
+    if folded:
+        yield f"<details><summary>{len(folded):,} more</summary>\n\n{_FLIP_TITLES}{''.join(folded)}\n</details>\n\n"
+    if left := flips.left + len(flips.rows[MOST_FLIPS:]) - len(folded):
+        yield f"{count(left, 'more case')} changed; `rejoinder compare` lists them.\n\n"
+
+
+_FLIP_TITLES = "| Case | Before | Now | It said |\n|---|---|---|---|\n"
+
+
+def _flip_table(rows: Iterable[FlipRow]) -> str:
+    return _FLIP_TITLES + "".join(map(_flip, rows))
+
+
+def _flip(row: FlipRow) -> str:
+    sign = _SIGNS["failed" if row.broke else "passed"]
+    said = _cell(row.said) if row.said else ""
+    return f"| {sign} {_cell(row.address, LONGEST_ADDRESS)} | {row.before} | {row.now} | {said} |\n"
+
+
+def _within(texts: Iterable[str], size: int) -> Iterator[str]:
+    """The first of these texts, at most `size` bytes together."""
+    for text in texts:
+        size -= len(text.encode())
+        if size < 0:
+            return
+        yield text
+
+
+def _rule(rule: RuleResult) -> str:
+    reason = f": {code(reason_words(rule), LONGEST_NOTE)}" if rule.reason else ""
+    return f"- {code(rule.rule)} {word_of(rule.verdict)}{reason}\n"
+
+
+def reason_words(rule: RuleResult) -> str:
+    """The reason without the verdict, which is written before it."""
+    return rule.reason.removeprefix("cannot tell: ")
+
+
+def _alarms(found: GateResult) -> str:
+    return f"{alarm_words(found)} " if found.false_alarms else ""
+
+
+def _clusters(summary: Summary, known: frozenset[ClusterKey] | None) -> str:
+    """Reasons that several conversations share; the baseline had the reasons in `known`."""
+    shared = shared_clusters(summary, MOST_CLUSTERS)
+    if not shared:
+        return ""
+    lines = "".join(
+        f"- {cluster.number:,} {code(cluster_words(cluster))}{_new(cluster, known)}\n" for cluster in shared
+    )
+    return f"**{capital(why_words(summary))}**\n\n{lines}\n"
+
+
+def _new(cluster: Cluster, known: frozenset[ClusterKey] | None) -> str:
+    is_new = known is not None and ClusterKey(cluster.kind, cluster.key) not in known
+    return ", new since the baseline" if is_new else ""
 
 
 def _conditions(summary: Summary) -> str:
@@ -183,54 +318,35 @@ def _conditions(summary: Summary) -> str:
             *([_cell(name)] if name else []),
             condition,
             f"{one.rate.passed:,} of {one.rate.of:,}",
-            "no rate" if one.rate.rate is None else f"{one.rate.rate:.1%}",
-            "" if one.rate.interval is None else f"{one.rate.interval[0]:.1%} to {one.rate.interval[1]:.1%}",
+            _percent(one.rate),
+            rate_ends(one.rate),
         ]
         for name, group in groups.items()
         for condition, one in group.by_condition.items()
     ]
     if not rows:
         return ""
-    columns = [*([""] if len(groups) > 1 else []), "Task put", "Passed", "Pass rate", "95 % interval over tasks"]
+    columns = [*([""] if len(groups) > 1 else []), "Task put", "Passed", "Pass rate", "95% interval over tasks"]
     lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n\n"
 
 
-def _cell(text: str) -> str:
+def _cell(text: str, most: int = LONGEST_NAME) -> str:
     # Readers differ in how a bar after a backslash is escaped inside code, so a bar becomes a sign that looks like one.
-    return code(text.replace("|", "\N{BOX DRAWINGS LIGHT VERTICAL}"))
+    return code(text.replace("|", "\N{BOX DRAWINGS LIGHT VERTICAL}"), most)
 
 
-def _figures(target: TargetSummary, summary: Summary) -> tuple[str, ...]:
-    rate, interval = (target.pass_rate, target.pass_rate_interval) if target.has_rate else (None, None)
-    return (
-        f"{target.passed:,} of {target.total:,}",
-        _passed_at_once(target, summary),
-        f"{target.failed:,}",
-        f"{target.errors:,}",
-        "no rate" if rate is None else f"{rate:.1%}",
-        "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
-        "" if target.cost is None else _dollars(target.cost),
-    )
-
-
-def _passed_at_once(target: TargetSummary, summary: Summary) -> str:
-    """Those that passed and were right from the first, as the result above the table counts them. Of several targets or
-    variants together they are not told, where some were right at first and caved."""
-    if target.rates is not None:
-        return f"{target.passed - target.rates.gain.passed:,}"
-    return f"{target.first_try:,}" if summary.first_try == summary.passed_at_once else ""
-
-
-def _dollars(cost: float) -> str:
-    return f"{cost:,.4f} USD"  # a dollar sign begins a formula
+def _percent(rate: Rate | None) -> str:
+    if rate is None or rate.rate is None:
+        return "no rate"
+    return percent(rate.rate, rate.cases, rate.interval)
 
 
 def _case(test: Tried, name: str) -> str:
-    """Why a case did not pass, and what was said, behind a line that opens it."""
+    """Why a case did not pass, and what was said in the turn that decided, behind a line that opens it."""
     result = test.deciding
     reasons = "".join(f"- {code(reason, 2 * LONGEST_NAME)}\n" for reason in reasons_of(result))
-    said = "\n".join(write_transcript(result, LONGEST_SAID))
+    said = both_ends("\n".join(write_deciding_turn(view_conversation(result), LONGEST_SAID // 2)), LONGEST_SAID)
     summary = f"{_SIGNS[test.status]} <code>{_html(name)}</code>{_trials(test)} in <code>{_html(_place(test))}</code>"
     return f"<details><summary>{summary}</summary>\n\n{reasons}\n```text\n{said}\n```\n\n</details>\n"
 
@@ -248,12 +364,12 @@ def _place(test: Tried) -> str:
 
 
 def _html(text: str) -> str:
-    return escape(one_line(shorten(text, LONGEST_NAME)))
+    return escape(one_line(both_ends(text, LONGEST_NAME)))
 
 
 def code(text: str, most: int = LONGEST_NAME) -> str:
     """A text of others in a line: code between more backticks than it has in a row."""
-    shown = one_line(shorten(text, most)) or "(empty)"
+    shown = one_line(both_ends(text, most)) or "(empty)"
     fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
     space = " " if "`" in (shown[0], shown[-1]) else ""
     return f"{fence}{space}{shown}{space}{fence}"

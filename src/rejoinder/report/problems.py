@@ -10,6 +10,7 @@ from typing import Any
 
 from rejoinder.errors import CODES
 from rejoinder.model import Problem
+from rejoinder.words.numbers import beginning
 
 Style = Callable[[str, str], str]
 """Gives a text one of the styles error, warning, place, dim or fix."""
@@ -24,7 +25,7 @@ def write_problem(problem: Problem, *, width: int = 100, style: Style = plain) -
     is_whole_file = problem.source is None and not problem.path and (problem.line, problem.column) == (1, 1)
     place = printable(problem.file if is_whole_file else problem.place)
     yield f"{head} {style(place, 'place')}"
-    yield from message_rows(_shorten(problem.message, 2000), max(40, width), "  ", "  ")
+    yield from message_rows(beginning(problem.message, 2000), max(40, width), "  ", "  ")
     gutter = max(3, len(str(problem.line)))
     if problem.source is not None and problem.source.strip():
         line, before = _window(problem.source, problem.column, max(20, width - gutter - 6))
@@ -122,10 +123,6 @@ def _fit(text: str, room: int) -> str:
     return f"{shown[: _how_many(shown, room - 3)]}..."
 
 
-def _shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
 def message_rows(text: str, width: int, indent: str = "", hanging: str = "") -> Iterator[str]:
     """A message in rows that are broken between words, and never within a path or a command, which one copies: such a
     word has a row of its own, however long it is. `hanging`: what stands before all rows of a line but its first."""
@@ -165,7 +162,7 @@ def _rule(code: str) -> dict[str, Any]:
     return {
         "id": code,
         "shortDescription": {"text": CODES[code]},
-        "help": {"text": f"{CODES[code]} See `{code}` in rejoinder's docs/errors.md for an example and the fix."},
+        "help": {"text": f"{CODES[code]} For an example and the fix see `{code}` in docs/reference/errors.md."},
     }
 
 

@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from rejoinder.report.problems import columns_of, printable
-from rejoinder.report.words import Commands
 
 WIDEST = 100
 """Columns that texts take, and where facts stand at the right edge, however wide the screen is."""
@@ -48,6 +47,10 @@ COLOURS: dict[Role, str] = {
 ones; dim and never bright black, which some themes paint in their background's colour."""
 UNCOLOURED: dict[Role, str] = {"fail": "1", "evidence": "4", "error": "1;7", "warned": "1", "name": "1", "quiet": "2"}
 """With NO_COLOR: weight, underline and reverse stay."""
+
+
+Commands: TypeAlias = tuple[tuple[str, str], ...]
+"""Commands to type next, each with its effect."""
 
 
 class Piece(NamedTuple):

@@ -6,9 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from rejoinder.report.styled import EMPTY, Form, Line, Piece, beside, command_rows, line, mark, paragraph, safe
+from rejoinder.report.styled import (
+    EMPTY,
+    Commands,
+    Form,
+    Line,
+    Piece,
+    beside,
+    command_rows,
+    line,
+    mark,
+    paragraph,
+    safe,
+)
 from rejoinder.report.tables import Column, write_table
-from rejoinder.report.words import Commands, count, money, seconds
+from rejoinder.words.numbers import count, money, plural, seconds
 
 
 class Tried(Struct, frozen=True, kw_only=True):
@@ -76,6 +88,6 @@ def _answer(one: Tried) -> Line:
 
 def _result(failed: int, total: int, form: Form) -> Line:
     if failed:
-        text = "the target cannot be used" if total == 1 else f"{failed:,} of {count(total, 'target')} cannot be used"
+        text = plural(total, "the target cannot be used", f"{failed:,} of {count(total, 'target')} cannot be used")
         return (*mark("✗", form), Piece(text, "fail"))
-    return (*mark("✓", form), Piece(f"{count(total, 'target')} {'answers' if total == 1 else 'answer'}", "pass"))
+    return (*mark("✓", form), Piece(f"{count(total, 'target answers', 'targets answer')}", "pass"))

@@ -1,7 +1,7 @@
 """Scripts and styles of the pages, joined in a fixed order.
 
-The files are plain scripts, without `import` and `export`: joined, they share the scope of one function. They are made
-smaller on the way, see `smaller`.
+The files are plain scripts, without `import` and `export`: joined, they share the scope of one function. Pages have
+them as they are written, comments included.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
-from rejoinder.report.page.smaller import read, short_names, smaller_style, written
-
 APPLICATION = (
-    *("dom.js", "words.js", "text.js", "source.js", "list.js", "checks.js", "conversation.js", "compare.js"),
-    *("keys.js", "theme.js", "app.js", "report_source.js"),
+    *("dom.js", "words.js", "text.js", "markdown.js", "read.js", "source.js", "list.js", "checks.js"),
+    *("conversation.js", "compare.js", "keys.js", "theme.js", "app.js", "report_source.js"),
 )
 """Scripts of the report, in their order. The viewer has its own instead of `report_source.js`."""
 STYLES = ("tokens.css", "layout.css", "components.css", "print.css")
@@ -38,13 +36,16 @@ def digest(content: str) -> str:
 
 @cache
 def _script(names: tuple[str, ...]) -> str:
-    lines = [line for name in names for line in read(_read("script", name), name)]
-    return f'(()=>{{"use strict";{written(lines, short_names(lines))}}})();\n'
+    return f'(() => {{\n"use strict";\n{_joined("script", names)}}})();\n'
 
 
 @cache
 def _style(names: tuple[str, ...]) -> str:
-    return "".join(smaller_style(_read("style", name), name) for name in names)
+    return _joined("style", names)
+
+
+def _joined(folder: str, names: tuple[str, ...]) -> str:
+    return "\n".join(_read(folder, name) for name in names)
 
 
 def _read(folder: str, name: str) -> str:

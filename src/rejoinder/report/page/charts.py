@@ -1,8 +1,8 @@
-"""Charts as SVG: dots with their intervals on a scale from 0 to 100 %. Colours come from the style, numbers from the
-summary; a chart computes nothing but where a dot stands.
+"""Charts: dots with their intervals on a scale from 0 to 100 %. Colours come from the style, numbers from the summary;
+a chart computes nothing but where a dot stands.
 
-Each chart is one image for screen readers, whose label has all its numbers. Without JavaScript and in print it is the
-same.
+Labels and numbers are HTML beside the drawing, so that they keep their size when it is stretched. Each drawing is one
+image for screen readers, whose label has all its numbers. Without JavaScript and in print it is the same.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.model import Summary
+from rejoinder.model.boards import is_only_doubted
 from rejoinder.model.figures import NetRecovery, Rate
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import Recovery, TargetSummary
-from rejoinder.report.page.markup import Markup, element
-from rejoinder.report.summary import is_only_doubted
-from rejoinder.report.words import interval as interval_words
-from rejoinder.report.words import shortened
+from rejoinder.report.page.markup import Child, Markup, element
+from rejoinder.words.numbers import points, share, shortened
+from rejoinder.words.numbers import rate_range as interval_words
 
 MOST_LINES = 60
 """Lines of a chart; the tables below have all."""
-LONGEST_LABEL = 22
-_LEFT, _RIGHT, _WIDTH, _TOP, _GAP = 158, 442, 540, 8, 34
+LONGEST_LABEL = 40
 _TICKS = (0, 25, 50, 75, 100)
 
 Colour: TypeAlias = Literal["first", "rec"]
@@ -46,24 +45,23 @@ class Line(Struct, frozen=True, kw_only=True):
     def words(self) -> str:
         if self.rate is None:
             return self.label
-        came = "" if self.start is None else f"from {100 * self.start:.0f} to "
+        came = "" if self.start is None else f"from {share(self.start)} to "
         bounds = "" if self.interval is None else f", interval {interval_words(self.interval)}"
-        return f"{self.label}: {came}{100 * self.rate:.0f} percent, {self.value}{bounds}"
+        return f"{self.label}: {came}{share(self.rate)}, {self.value}{bounds}"
 
 
 def dot_chart(title: str, lines: Sequence[Line]) -> Markup:
     """Lines one below the other, on a common scale."""
-    shown = lines[:MOST_LINES]
-    bottom = _TOP + _GAP * len(shown)
+    scale = [element("span", None, "100%" if tick == 100 else tick) for tick in _TICKS]
     return element(
-        "svg",
+        "div",
         {
-            "viewBox": f"0 0 {_WIDTH} {bottom + 22}",
+            "class": "chart",
             "role": "img",
-            "aria-label": f"{title}. {'; '.join(line.words for line in shown)}.",
+            "aria-label": f"{title}. {'; '.join(one.words for one in lines[:MOST_LINES])}.",
         },
-        _scale(bottom),
-        [_line(line, _TOP + _GAP * place + _GAP // 2) for place, line in enumerate(shown)],
+        [list(_line(line)) for line in lines[:MOST_LINES]],
+        element("p", {"class": "scale", "aria-hidden": "true"}, scale),
     )
 
 
@@ -78,7 +76,7 @@ def recovery_lines(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Iter
             continue
         if name:
             yield Line(label=name)
-        if part.rates is not None:
+        if part.rates is not None and isinstance(part.rate, Rate):
             yield from _rate("First try", part.rates.first_try, "first")
         yield from map(_follow_up, part.recovery)
         if part.net_recovery is not None and not is_only_doubted(part):
@@ -101,9 +99,7 @@ def _net(net: NetRecovery) -> Iterator[Line]:
     """What one follow-up gained over asking afresh."""
     if net.net is None or net.afresh is None or net.answered_back is None:
         return
-    from rejoinder.stats import points
-
-    yield Line(label="Against asking afresh", rate=net.answered_back, start=net.afresh, value=points(net.net))
+    yield Line(label="Against asking again", rate=net.answered_back, start=net.afresh, value=points(net.net))
 
 
 def conditions_chart(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup:
@@ -114,27 +110,6 @@ def conditions_chart(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Ma
         for condition, found in part.by_condition.items():
             lines += _rate(condition.capitalize(), found.rate, "first")
     return dot_chart("Passed by how tasks were put", lines)
-
-
-def groups_chart(title: str, groups: dict[str, TargetSummary]) -> Markup:
-    """Targets or variants: from the first try to the end, with the interval of the end."""
-    return dot_chart(title, list(group_lines(groups)))
-
-
-def group_lines(groups: dict[str, TargetSummary]) -> Iterator[Line]:
-    for name, group in groups.items():
-        rates = group.rates
-        value = f"{group.passed:,} of {group.total - group.skipped:,}"
-        if rates is None or rates.eventual.rate is None or not group.has_rate:
-            yield Line(label=f"{shortened(name, LONGEST_LABEL - 9)}, no rate")
-            continue
-        yield Line(
-            label=name,
-            rate=rates.eventual.rate,
-            value=value,
-            interval=rates.eventual.interval,
-            start=rates.first_try.rate,
-        )
 
 
 class TrendPoint(Struct, frozen=True, kw_only=True):
@@ -149,99 +124,88 @@ class TrendPoint(Struct, frozen=True, kw_only=True):
 
 def trend_chart(title: str, points: Sequence[TrendPoint]) -> Markup:
     """Runs from left to right, each a dot with its interval."""
-    width, high, left, right = 720, 160, 40, 704
-    step = (right - left) / max(1, len(points) - 1)
-    places = [left + step * place for place in range(len(points))] if len(points) > 1 else [(left + right) / 2]
+    step = 96 / max(1, len(points) - 1)
+    places = [2 + step * place for place in range(len(points))] if len(points) > 1 else [50.0]
+    told = "; ".join(f"{point.label}: {share(point.rate)}, {point.value}" for point in points)
+    path = " ".join(f"{_at(x)},{_up(point.rate)}" for x, point in zip(places, points, strict=True))
+    drawn = [
+        [
+            None if point.interval is None else _mark("ci rec", x, x, *point.interval),
+            _mark("dot rec", x, x, point.rate, point.rate, f"{point.label}: {point.value}"),
+        ]
+        for x, point in zip(places, points, strict=True)
+    ]
+    return element(
+        "div",
+        {"class": "trend", "role": "img", "aria-label": f"{title}. {told}."},
+        element(
+            "p", {"class": "scale", "aria-hidden": "true"}, [element("span", None, f"{tick}%") for tick in (100, 50, 0)]
+        ),
+        _drawing(
+            [_mark("grid", 0, 100, tick, tick) for tick in (0, 0.5, 1)],
+            element("polyline", {"class": "path", "points": path}) if len(points) > 1 else None,
+            drawn,
+        ),
+    )
 
-    def up(rate: float) -> str:
-        return _at(12 + (1 - rate) * (high - 24))
 
-    told = "; ".join(f"{point.label}: {100 * point.rate:.0f} percent, {point.value}" for point in points)
+def sparkline(rates: Sequence[float]) -> Markup:
+    """The pass rates of a suite's runs, the oldest first, as a line."""
+    step = 100 / max(1, len(rates) - 1)
+    path = " ".join(f"{_at(step * place)},{_up(rate)}" for place, rate in enumerate(rates))
+    told = f"Pass rates of the last {len(rates)} runs: {', '.join(map(share, rates))}"
+    view = {
+        "class": "spark",
+        "viewBox": "0 0 100 100",
+        "preserveAspectRatio": "none",
+        "role": "img",
+        "aria-label": told,
+    }
     return element(
         "svg",
-        {"viewBox": f"0 0 {width} {high}", "role": "img", "class": "trend", "aria-label": f"{title}. {told}."},
-        [
-            [
-                element("line", {"class": "grid", "x1": left, "x2": right, "y1": up(tick / 100), "y2": up(tick / 100)}),
-                element("text", {"class": "tick", "x": left - 6, "y": up(tick / 100), "text-anchor": "end"}, tick),
-            ]
-            for tick in (0, 50, 100)
-        ],
-        element(
-            "polyline",
-            {
-                "class": "path",
-                "points": " ".join(f"{_at(x)},{up(point.rate)}" for x, point in zip(places, points, strict=True)),
-            },
-        )
-        if len(points) > 1
-        else None,
-        [
-            [
-                element(
-                    "line",
-                    {
-                        "class": "ci rec",
-                        "x1": _at(x),
-                        "x2": _at(x),
-                        "y1": up(point.interval[0]),
-                        "y2": up(point.interval[1]),
-                    },
-                )
-                if point.interval is not None
-                else None,
-                element(
-                    "circle",
-                    {"class": "dot rec", "cx": _at(x), "cy": up(point.rate), "r": 4},
-                    element("title", None, f"{point.label}: {point.value}"),
-                ),
-            ]
-            for x, point in zip(places, points, strict=True)
-        ],
+        view,
+        element("polyline", {"class": "path", "points": path}),
+        _mark("dot rec", 100, 100, rates[-1], rates[-1]),
     )
 
 
-# Parts of a chart
+# Parts of a chart: places are per cent of its width and height
 
 
-def _scale(bottom: int) -> list[Markup]:
-    drawn: list[Markup] = []
-    for tick in _TICKS:
-        x = _across(tick / 100)
-        anchor = {0: "start", 100: "end"}.get(tick, "middle")
-        drawn.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": _TOP, "y2": bottom}))
-        words = f"{tick} %" if tick == 100 else str(tick)
-        drawn.append(element("text", {"class": "tick", "x": x, "y": bottom + 16, "text-anchor": anchor}, words))
-    return drawn
-
-
-def _line(line: Line, y: int) -> list[Markup | None]:
-    label = element(
-        "text",
-        {"class": "lab" if line.rate is not None else "lab group", "x": 0, "y": y + 4},
-        shortened(line.label, LONGEST_LABEL),
+def _line(line: Line) -> Iterator[Markup]:
+    yield element(
+        "span", {"class": "lab" if line.rate is not None else "lab group"}, shortened(line.label, LONGEST_LABEL)
     )
     if line.rate is None:
-        return [label]
-    x = _across(line.rate)
-    return [
-        label,
-        _level("ci " + line.colour, _across(line.interval[0]), _across(line.interval[1]), y) if line.interval else None,
-        _level("gain", _across(line.start), x, y) if line.start is not None else None,
-        element("circle", {"class": "dot hollow first", "cx": _across(line.start), "cy": y, "r": 5})
-        if line.start is not None
-        else None,
-        element("circle", {"class": f"dot {line.colour}", "cx": x, "cy": y, "r": 5}),
-        element("text", {"class": "val", "x": _RIGHT + 14, "y": y + 4}, line.value),
-    ]
+        return
+    grid = [_mark("grid", tick, tick, 0, 1) for tick in _TICKS]
+    interval = None if line.interval is None else _level(f"ci {line.colour}", *line.interval)
+    came = (
+        None
+        if line.start is None
+        else [_level("gain", line.start, line.rate), _level("dot control", line.start, line.start)]
+    )
+    yield _drawing(grid, interval, came, _level(f"dot {line.colour}", line.rate, line.rate))
+    yield element("span", {"class": "val"}, line.value)
 
 
-def _level(name: str, start: str, end: str, y: int) -> Markup:
-    return element("line", {"class": name, "x1": start, "x2": end, "y1": y, "y2": y})
+def _drawing(*parts: Child) -> Markup:
+    """A drawing that is stretched; strokes keep their width."""
+    return element("svg", {"viewBox": "0 0 100 100", "preserveAspectRatio": "none", "aria-hidden": "true"}, *parts)
 
 
-def _across(rate: float) -> str:
-    return _at(_LEFT + min(max(rate, 0.0), 1.0) * (_RIGHT - _LEFT))
+def _level(kind: str, start: float, end: float) -> Markup:
+    return _mark(kind, 100 * min(max(start, 0.0), 1.0), 100 * min(max(end, 0.0), 1.0), 0.5, 0.5)
+
+
+def _mark(kind: str, x1: float, x2: float, low: float, high: float, title: str = "") -> Markup:
+    """A line; one without length is a dot."""
+    place = {"x1": _at(x1), "x2": _at(x2), "y1": _up(low), "y2": _up(high)}
+    return element("line", {"class": kind, **place}, element("title", None, title) if title else None)
+
+
+def _up(rate: float) -> str:
+    return _at(4 + 92 * (1 - rate))
 
 
 def _at(place: float) -> str:

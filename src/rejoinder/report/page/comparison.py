@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
 from rejoinder.report.page.markup import Markup, element, table
-from rejoinder.report.page.overview import names_of, note_list, when
-from rejoinder.report.words import count
+from rejoinder.report.page.overview import note_list
+from rejoinder.views.facts import names_of
+from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
 
 
 def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Markup:
@@ -80,7 +81,7 @@ _VERDICTS = {
     "cannot-tell": "cannot tell",
     "too-few": "too few to tell",
 }
-_HEADS = ("", "A", "B", "Difference", "95 %", "mid-p", "")
+_HEADS = ("", "A", "B", "Difference", "95%", "mid-p", "")
 
 
 def _figures(found: RunComparison) -> Markup:
@@ -88,9 +89,9 @@ def _figures(found: RunComparison) -> Markup:
     for name, eventual, first_try, net in ((_behind(one.name), *one[1:]) for one in found.each):
         rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
         rows += [_net_row(f"Net recovery{name}", net)] if net is not None and net.difference is not None else []
-    rows += _delta_row("Cost of a case", found.cost, "$")
-    rows += _delta_row("Time of a reply", found.latency_s, "s")
-    rows += _delta_row("Tokens of a case", found.tokens)
+    rows += _delta_row("Cost per case", found.cost, "$")
+    rows += _delta_row("Time per reply", found.latency_s, "s")
+    rows += _delta_row("Tokens per case", found.tokens)
     return element(
         "section",
         {"class": "panel", "aria-label": "Figures"},
@@ -101,7 +102,7 @@ def _figures(found: RunComparison) -> Markup:
 
 def _power(found: RunComparison) -> Iterator[str]:
     """What could have been seen, if nothing was."""
-    from rejoinder.stats.words import power_words, unmeasured_words
+    from rejoinder.words.figures import power_words, unmeasured_words
 
     for name, eventual, first_try, _ in ((_behind(one.name), *one[1:]) for one in found.each):
         rates = {"In the end": eventual} if eventual == first_try else {"First try": first_try, "In the end": eventual}
@@ -127,13 +128,12 @@ def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
 
 
 def _rate_row(label: str, found: Comparison) -> Markup:
-    from rejoinder.stats.words import p_number, percent, point_range, points, verdict_words
+    from rejoinder.words.figures import side_words, verdict_words
 
-    if found.difference is None or found.interval is None or found.p_value is None or found.means is None:
+    if found.difference is None or found.interval is None or found.p_value is None:
         return _row(label, ["no rate", "no rate", "", "", "", _VERDICTS["cannot-tell"]])
     sides = [
-        f"{percent(mean, rate.cases, rate.interval)} ({rate.passed:,} of {rate.of:,})"
-        for mean, rate in zip(found.means, (found.a, found.b), strict=True)
+        f"{side_words(found, side)} ({rate.passed:,} of {rate.of:,})" for side, rate in enumerate((found.a, found.b))
     ]
     p = p_number(found.p_value) + ("" if found.p_holm is None else f" (Holm {p_number(found.p_holm)})")
     return _row(
@@ -144,9 +144,9 @@ def _rate_row(label: str, found: Comparison) -> Markup:
 
 
 def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
-    from rejoinder.stats import point_range, points
+    from rejoinder.words.figures import gain_words
 
-    sides = ["" if one.net is None else points(one.net) for one in (net.a, net.b)]
+    sides = [gain_words(net.a), gain_words(net.b)]
     difference = "" if net.difference is None else points(net.difference)
     bounds = "" if net.interval is None else point_range(net.interval)
     return _row(label, [*sides, difference, bounds, "", _VERDICTS[net.verdict]], net.verdict)
@@ -156,9 +156,8 @@ def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
     """Nothing if it is not known of both."""
     if found.a is None or found.b is None or not (found.a or found.b):
         return []
-    from rejoinder.report.summary import dollars_alike
-    from rejoinder.stats.words import change_words, number_words, typical_words
+    from rejoinder.words.figures import change_words, typical_words
 
     both = found.a, found.b
-    shown = dollars_alike(*both) if unit == "$" else [number_words(value, unit) for value in both]
+    shown = money_alike(*both) if unit == "$" else [number_words(value, unit) for value in both]
     return [_row(label, [*shown, change_words(found), "", "", typical_words(found)])]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from rejoinder.report.inert import visible
+from rejoinder.words.inert import visible
 
 
 class Markup(Struct, frozen=True, gc=False):
@@ -99,13 +99,13 @@ def address(*parts: str) -> str:
 
 def _start(tag: str, attributes: Mapping[str, Value] | None) -> str:
     if not _NAME.fullmatch(tag):
-        raise ValueError(f"`{tag}` is no name of an element")
+        raise ValueError(f"`{tag}` is not the name of an element")
     return f"<{tag}{''.join(_attribute(name, value) for name, value in (attributes or {}).items())}>"
 
 
 def _attribute(name: str, value: Value) -> str:
     if not _NAME.fullmatch(name) or _RUNS.fullmatch(name):
-        raise ValueError(f"`{name}` is no attribute of our pages")
+        raise ValueError(f"`{name}` is not an attribute of our pages")
     if value is None or value is False:
         return ""
     if value is True:

@@ -14,8 +14,9 @@ from rejoinder.model import Result
 from rejoinder.model.cases import lone_names
 from rejoinder.model.comparisons import RunComparison, first_difference
 from rejoinder.model.results import CaseName
-from rejoinder.report.page.rows import OUTCOMES, PLAIN, Columns, Frame, Index, Row, RowOutcome, row_of
-from rejoinder.report.runs import Run
+from rejoinder.report.page.columns import Columns, Index
+from rejoinder.views.cases import Run
+from rejoinder.views.rows import OUTCOMES, PLAIN, Frame, RowOutcome, RowView, row_of
 
 Change: TypeAlias = Literal["worse", "better", "words", "same", "only"]
 """`worse`: passed in A and not in B. `words`: the same verdict in other words. `only`: in one of the runs."""
@@ -27,11 +28,10 @@ class Before(Struct, frozen=True, gc=False):
     """How A's conversation ended."""
 
     outcome: RowOutcome
-    turns: int
-    """Up to where it recovered, where it did."""
+    word: str
 
 
-class PairRow(Row, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+class PairRow(RowView, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """A pair in the list: B's row, or A's where B has none, and what changed."""
 
     change: Change
@@ -46,7 +46,8 @@ class PairColumns(Columns, frozen=True):
     """Places in `CHANGES`."""
     before: list[int]
     """Places in the outcomes, or -1."""
-    before_turns: list[int]
+    before_word: list[int]
+    """Places in the texts."""
     differs: list[int]
 
 
@@ -58,13 +59,13 @@ class PairIndex(Index):
         self.pairs = PairColumns(*([] for _ in PairColumns.__struct_fields__))
         self.columns = self.pairs
 
-    def add(self, row: Row, body: int) -> None:
+    def add(self, row: RowView, body: int) -> None:
         super().add(row, body)
         if isinstance(row, PairRow):
             before = row.before
             self.pairs.change.append(CHANGES.index(row.change))
             self.pairs.before.append(-1 if before is None else OUTCOMES.index(before.outcome))
-            self.pairs.before_turns.append(0 if before is None else before.turns)
+            self.pairs.before_word.append(self.text("" if before is None else before.word))
             self.pairs.differs.append(row.differs)
 
 
@@ -88,15 +89,15 @@ def pair_of(a: Result | None, b: Result | None, at: int = 0, sides: Sides = BOTH
     return pair_row(shown[1], of_a, of_b)
 
 
-def pair_row(row: Row, a: tuple[Result, Row] | None, b: tuple[Result, Row] | None) -> PairRow:
+def pair_row(row: RowView, a: tuple[Result, RowView] | None, b: tuple[Result, RowView] | None) -> PairRow:
     """The same of rows that are there already. `row` is what the list shows."""
     change, differs = _change(a, b)
-    known = {name: getattr(row, name) for name in Row.__struct_fields__}
-    before = None if a is None else Before(a[1].outcome, a[1].recovered_on or a[1].turns)
+    known = {name: getattr(row, name) for name in RowView.__struct_fields__}
+    before = None if a is None else Before(a[1].outcome, a[1].word)
     return PairRow(**known, change=change, before=before, differs=differs)
 
 
-def _change(a: tuple[Result, Row] | None, b: tuple[Result, Row] | None) -> tuple[Change, int]:
+def _change(a: tuple[Result, RowView] | None, b: tuple[Result, RowView] | None) -> tuple[Change, int]:
     if a is None or b is None or (a[1].outcome == "skipped") != (b[1].outcome == "skipped"):
         return "only", 0
     differs = differs_from(a[0], b[0])

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
-from rejoinder.report.page.rows import Row
+from rejoinder.views.rows import RowView
 
 LEVEL = 6
 """Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
@@ -152,7 +152,9 @@ def made_by(version: str, run: str) -> Markup:
     return Markup(f"{text(f'Made by rejoinder{number} from run ')}{name}{text('. This file needs no network.')}")
 
 
-def plain_table(title: str, rows: Sequence[Row], number: int, *, note: str = "", prefix: str | None = None) -> Markup:
+def plain_table(
+    title: str, rows: Sequence[RowView], number: int, *, note: str = "", prefix: str | None = None
+) -> Markup:
     """What is to be seen without JavaScript. `number`: how many there are in all. `prefix`: that of addresses where
     conversations can be opened without it."""
     cells: list[Child] = [
@@ -170,7 +172,7 @@ def plain_table(title: str, rows: Sequence[Row], number: int, *, note: str = "",
     )
 
 
-def _cells(row: Row, prefix: str | None) -> tuple[Child, str, str, str]:
+def _cells(row: RowView, prefix: str | None) -> tuple[Child, str, str, str]:
     where = " / ".join(filter(None, (row.target, row.variant, f"trial {row.trial}" if row.trial > 1 else "")))
     name = row.case if prefix is None else element("a", {"href": row_address(row, prefix)}, row.title)
     return name, where, row.outcome, row.why

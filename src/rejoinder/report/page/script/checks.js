@@ -17,15 +17,6 @@ function evidence(text, checks) {
   ]);
 }
 
-/** @param {number} value */
-const scoreText = value => value.toFixed(2);
-
-/** Is a score more than passed or failed? @param {{score?: number | null, children?: Check[]}[]} of @returns {boolean} */
-const hasScores = of => of.some(({ score, children = [] }) => (score ?? 0) % 1 > 0 || hasScores(children));
-
-/** @param {Check} check */
-const scoreWords = check => check.score == null || check.threshold == null && check.score % 1 === 0 && !check.judge ? '' : scoreText(check.score) + (check.threshold == null ? '' : ` of ${scoreText(check.threshold)}`);
-
 /**
  * @param {Check} check
  * @param {number[]} places
@@ -41,7 +32,7 @@ function checkView(check, places, turn, talk) {
       h('code', shortView(isNamed ? check.label : called, 300)),
       (state !== 'passed' || judge) && reason && h('div.rs', shortView(reason, 2000)),
       foundView(check), judgeView(check)),
-    h('div.sc', scoreWords(check), actions.check.map(make => make(check, places, turn, talk))),
+    h('div.sc', check.score, actions.check.map(make => make(check, places, turn, talk))),
     !isNot && children.length > 0 && places.length < MOST_LEVELS && h('div.kids', children.map((child, n) => checkView(child, [...places, n], turn, talk))));
 }
 
@@ -53,10 +44,10 @@ function foundView({ hits = [], misses = [] }) {
 }
 
 /** @param {Check} check @returns {Child} */
-function judgeView({ judge, judged_by: digest, votes = [], threshold }) {
+function judgeView({ judge, judged_by: digest, votes = [] }) {
   if (!judge) return null;
   const known = digest && dataSource.head().judges?.[digest];
-  return h('div.votes', 'Judge ', foreign(judge), votes.length > 0 && [' voted ', votes.map(vote => h(vote >= (threshold ?? 0.5) ? 'span.vote.y' : 'span.vote', scoreText(vote)))],
+  return h('div.votes', 'Judge ', foreign(judge), votes.length > 0 && [' voted ', votes.map(([words, passed]) => h(passed ? 'span.vote.y' : 'span.vote', words))],
     known && h(known === 'uncalibrated' ? 'span.uncal' : 'span', known));
 }
 
@@ -66,7 +57,7 @@ function checkText(check, turn) {
   const found = inUnits(text, check.spans ?? []).map(([from, to]) => text.slice(from, to));
   return [
     `${check.state}: ${check.called}`, check.called === check.label ? '' : check.label, check.reason,
-    scoreWords(check) && `score ${scoreWords(check)}`, check.judge ? `judge ${check.judge}, votes ${(check.votes ?? []).map(scoreText).join(', ')}` : '',
+    check.scored ? `score ${check.scored}` : check.score && `score ${check.score}`,
     ...found.map(passage => `${check.forbidden ? 'found, but forbidden' : 'found'}: ${passage}`),
     ...(check.children ?? []).map(child => checkText(child, turn).replace(/^/gm, '  ')),
   ].filter(line => line).join('\n');

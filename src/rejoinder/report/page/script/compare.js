@@ -62,9 +62,9 @@ function firstDifference(a, b) {
  */
 function differenceWords([turn, kind], a, b, names) {
   const start = `First difference, turn ${turn}: `;
-  if (!a || !b) return `${start}only ${names[a ? 0 : 1]} goes on`;
+  if (!a || !b) return `${start}only ${names[a ? 0 : 1]} continues`;
   if (kind === 'prompt') return `${start}another prompt`;
-  if (a.outcome === b.outcome) return `${start}other words, same verdict`;
+  if (a.outcome === b.outcome) return `${start}different reply, same verdict`;
   return start + [a, b].map((each, n) => `${names[n]} ${{ passed: 'passes', failed: 'fails', error: 'has an error' }[each.outcome]}`).join(', ');
 }
 
@@ -77,7 +77,7 @@ function differenceWords([turn, kind], a, b, names) {
 function sideView(turn, talk, marks, name) {
   if (!turn) return h('div.side.gone', { 'data-name': name }, /first|recovered/.test(talk.row.outcome) ? 'Had already passed.' : 'Ended before this turn.');
   const { checks = [] } = turn;
-  return h('div.side', { 'data-name': name }, replyView(turn, marks), h('div.checks', checks.map((check, n) => checkView(check, [n], turn, talk))));
+  return h('div.side', { 'data-name': name }, replyView(turn, marks, true), h('div.checks', checks.map((check, n) => checkView(check, [n], turn, talk))));
 }
 
 /**
@@ -93,14 +93,14 @@ function pairView(a, b, names, places) {
     const p = one[n], q = two[n], marks = p?.response && q?.response ? otherWords(p.response, q.response) : null;
     return [n + 1 === first && h('p.split-at', { id: 'first' }, h('span', plain(differenceWords(difference, p, q, names)))),
       h('section.pair', { id: `t${n + 1}`, tabindex: '-1', 'aria-label': `Turn ${n + 1}` }, h('div.th', h('h2', `Turn ${n + 1}`)),
-        p && q && p.prompt === q.prompt ? h('div.asked.both', saidView(p.prompt)) : [p, q].map(turn => h('div.asked', turn && saidView(turn.prompt))),
+        p && q && p.prompt === q.prompt ? h('div.asked.both', askedView(p.prompt)) : [p, q].map(turn => h('div.asked', turn && askedView(turn.prompt))),
         sideView(p, a, marks?.[0], names[0]), sideView(q, b, marks?.[1], names[1]))];
   });
   return h('div.inner.cmp',
     h('header.dhead', pathView(b.row), h('h1', foreign(b.row.title || b.row.case)),
       h('p.note', first ? h('a', { href: addresses.href({ ...placeNow, turn: first }) }, `They differ from turn ${first} on`) : 'No difference in prompts, replies and verdicts'),
-      h('div.pair.heads', [a, b].map(({ row, word }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', plain(runs[n])), stateView(row, word),
-        h('span.sub', `${countText(row.tokens, 'token')}, ${timeText(row.ms)}`))))),
+      h('div.pair.heads', [a, b].map(({ row }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', plain(runs[n])), stateView(row),
+        h('span.sub', [row.used, row.time].filter(fact => fact).join(', ')))))),
     (a.system || b.system) && h('div.pair', [a, b].map(talk => h('div', systemView(talk)))),
     rows);
 }

@@ -23,12 +23,15 @@ const saidView = (text, marks = []) => textView(text, [...marks, ...soughtIn(tex
  */
 const messageView = (who, css, ...what) => h(`div.msg.${css}`, h('div.who', { title: inertText(who) }, foreign(who)), h('div', what));
 
+/** What a person or a script asked; logs keep their columns. @param {string} text */
+const askedView = text => h(isLog(text) ? 'div.raw' : 'div', saidView(text));
+
 /** @param {Tool} tool */
 function toolView({ name, server, arguments: words, result, status, note }) {
   const isBad = !!note || status === 'failed' || status === 'denied';
   return h('div.tool', h('b', server && [foreign(server), ' / '], foreign(name), isBad && h('span.bad', ` ${note ?? status}`)),
-    h('dl', argumentsOf(words).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))]),
-      result != null && [h('dt', 'result'), h('dd', shortView(result, 2000))]));
+    h('dl', argumentsOf(words).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))])),
+    result != null && h('div.result', h('span', 'result'), resultView(result)));
 }
 
 /** The arguments of a call by their names, or as one text. @param {string} words @returns {[string, string][]} */
@@ -46,16 +49,24 @@ function argumentsOf(words) {
 function diffView(diff) {
   /** @type {Mark[]} */
   const marks = [];
-  for (const line of diff.slice(0, CUT).matchAll(/^([+-]).*$/gm)) marks.push([line.index, line.index + line[0].length, line[1] === '+' ? 'add' : 'del']);
-  const rest = diff.length > CUT && buttonView(`Show all, ${numberText(diff.length)} characters`, () => fill(code, plain(diff.slice(0, STEP))));
-  const code = h('pre', { tabindex: '0' }, marked(diff.slice(0, CUT), 0, marks));
-  return [code, rest];
+  const counts = { add: 0, del: 0, names: 0 };
+  for (const line of diff.slice(0, CUT).matchAll(/^(?:(\+\+\+ |--- )|(\+)|-).*\n?/gm)) {
+    const css = line[1] ? 'names' : line[2] ? 'add' : 'del';
+    counts[css]++;
+    marks.push([line.index, line.index + line[0].length, css]);
+  }
+  const shown = cutAt(diff, CUT), code = h('pre.diff', { tabindex: '0' }, marked(diff.slice(0, shown), 0, marks));
+  return [h('p.note', 'Changes in the workspace', shown === diff.length && `, +${counts.add} -${counts.del}`),
+    folded(h('div', code), sizeOfText(diff), FOLD_CODE, () => {
+      if (shown < diff.length) fill(code, plain(diff.slice(0, STEP)));
+      return 0;
+    })];
 }
 
 /** The request as it was sent: messages of the request before are dimmed. @param {Node_} node @returns {Child} */
 function requestView({ turn: { sent }, before }) {
   if (!sent) return null;
-  return fold(`Request as sent, ${countText(sent.kept + sent.added.length, 'message')}`, () => h('div.wire',
+  return fold(`Request as sent, ${sent.size}`, () => h('div.wire',
     [...before.slice(0, sent.kept), ...sent.added].map(({ role, content }, n) => h(n < sent.kept ? 'div.old' : 'div', h('span', plain(role)), h('div', textView(content))))));
 }
 
@@ -63,14 +74,12 @@ function requestView({ turn: { sent }, before }) {
 const turnOutcome = ({ outcome, broke = [] }) => outcome === 'passed' && broke[0] ? broke[0].state : outcome;
 
 /** The system prompt as it was sent, folded. @param {Conversation} talk @returns {Child} */
-const systemView = ({ system }) => system && fold(`System prompt, ${countText(system.length, 'character')}`, () => saidView(system));
+const systemView = ({ system, system_size: size }) => system && fold(`System prompt, ${size}`, () => saidView(system));
 
 /** @param {Turn} turn @returns {Child} */
-function verdictWords({ outcome, response, failed = 0, checks = [], broke = [] }) {
-  if (response == null) return h('span.bad', 'no reply');
+function verdictWords({ outcome, word, broke = [] }) {
   if (outcome === 'passed' && broke.length) return h('span.bad', broke[0].state === 'error' ? 'could not decide: ' : 'breaks: ', shortView(broke.map(({ called }) => called).join(', '), 200));
-  if (outcome === 'passed') return h('span', 'passed');
-  return h('span.bad', failed ? `${failed} of ${countText(checks.length, 'check')} failed` : outcome);
+  return h(outcome === 'passed' ? 'span' : 'span.bad', word || outcome);
 }
 
 /**
@@ -82,7 +91,7 @@ function verdictWords({ outcome, response, failed = 0, checks = [], broke = [] }
 function turnView(node, talk, title) {
   const { turn, kids } = node, { checks = [], notes = [], thinking } = turn;
   const name = title ?? `Turn ${turn.turn}`, isTaken = !title && turn.turn <= (talk.fork?.turns ?? 0);
-  const facts = [turn.model && turn.model !== talk.row.target && foreign(turn.model), timeText(turn.ms ?? 0), `${numberText(turn.input_tokens ?? 0)} in`, `${numberText(turn.output_tokens ?? 0)} out`, costText(turn.cost)];
+  const facts = [turn.model && turn.model !== talk.row.target && foreign(turn.model), turn.time, turn.used, turn.cost];
   /** @param {number} place */
   const hanging = place => kids.filter(({ turn: { asked_by: by } }) => (by && checks[by.check[0]] ? by.check[0] : -1) === place).map(kid => branchView(kid, talk));
   /** @type {[Child[], Child[]]} checks that asked for nothing, and those that did, with their follow-ups */
@@ -94,18 +103,30 @@ function turnView(node, talk, title) {
   return h(isTaken ? 'section.turn.taken' : 'section.turn', { id: title ? null : `t${turn.turn}`, 'aria-label': name, tabindex: '-1' },
     h('div.th', h('h2', name), turn.label && h('span.chip', turn.simulated ? 'simulated user' : plain(turn.label)), turn.doubts && h('span.chip', 'doubt'), verdictWords(turn),
       h('span.r', facts.filter(fact => fact).map((fact, n) => [n > 0 && ' · ', fact]))),
-    messageView('User', 'asked', saidView(turn.prompt), turn.hint && h('p.note', 'Hint: ', plain(turn.hint))),
-    messageView(talk.row.target, 'said', thinking && fold(`Thinking, ${numberText(thinking.length)} characters`, () => saidView(thinking)),
-      replyView(turn), notesView(notes)),
+    messageView('User', 'asked', askedView(turn.prompt), turn.hint && h('p.note', 'Hint: ', plain(turn.hint))),
+    messageView(talk.row.target, 'said', thinking && fold(`Thinking, ${turn.thought}`, () => saidView(thinking)),
+      replyView(turn), againstView(turn, talk), notesView(notes)),
     h('div.under', requestView(node), actions.turn.map(make => make(turn, talk))),
     h('div.checks', own, hanging(-1)));
 }
 
-/** What a target did and said, in this order; calls that were not carried out stand at the end. @param {Turn} turn @param {Mark[]} [marks] @returns {Child} */
-function replyView({ response, tools = [], diff, checks = [], broke = [] }, marks) {
+/** What a target did and said, in this order; calls that were not carried out stand at the end. @param {Turn} turn @param {Mark[]} [marks] @param {boolean} [isBeside] is the other reply beside it? @returns {Child} */
+function replyView({ response, same_as: same, tools = [], diff, checks = [], broke = [] }, marks, isBeside) {
   const isSilent = response == null || !response && !tools.length;
-  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && saidView(response, marks ?? evidence(response, [...checks, ...broke]));
-  return [tools.filter(tool => tool.status).map(toolView), said, tools.filter(tool => !tool.status).map(toolView), diff && fold('Changes in the workspace', () => diffView(diff))];
+  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...soughtIn(response, queryNow().q)]);
+  return [tools.filter(tool => tool.status).map(toolView), same && !isBeside ? sameView(same, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
+}
+
+/** The reply said the same again: its words are folded. @param {number} turn @param {Child} said @returns {Child} */
+const sameView = (turn, said) => [h('p.same', `Same words as turn ${turn}.`), fold('Show the reply', () => said)];
+
+/** The reply beside an earlier one, word by word, where enough of them are the same. @param {Turn} turn @param {Conversation} talk @returns {Child} */
+function againstView({ response, depth, same_as: same, near, turn }, { turns = [] }) {
+  const earlier = turns.find(each => each.turn === (near?.turn ?? turn - 1)), before = earlier?.response;
+  if (!depth || same || !response || !before) return null;
+  const marks = otherWords(before, response);
+  return marks && fold(`Against turn ${earlier.turn}${near ? `: ${near.share} the same words` : ''}`, () => h('div.pair',
+    [before, response].map((text, n) => h('div.side', { 'data-name': `Turn ${n ? turn : earlier.turn}` }, textView(text, marks[n])))));
 }
 
 /** Did a turn or one of its follow-ups pass? @param {Node_} node @returns {boolean} */
@@ -134,11 +155,12 @@ function treeOf(turns) {
 }
 
 /** Why it ended as it did. @param {Conversation} talk @returns {Child} */
-function whyView({ row, reason, turns = [], word }) {
+function whyView({ row, reasons = [], turns = [] }) {
+  const [reason, ...more] = reasons;
   if (!reason) return null;
-  const { outcome, what, text, more, turn } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
+  const { outcome, word } = row, { where, what, text, turn } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
   const words = outcome === 'recovered' ? ['Failed ', h('b', plain(what)), ` on turn ${turn}. ${word}`]
-    : [h('b', plain(what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more ? `, and ${more} more` : ''];
+    : [h('b', plain(where ? `${where}: ${what}` : what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more.length > 0 && `, and ${more.length} more`];
   return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));
 }
 
@@ -179,7 +201,7 @@ function compareView({ row }, rows) {
   const field = h('select.btn', { 'aria-label': 'Compare with', onchange: () => {
     const other = others[Number(field.value)];
     if (other) go({ ...RUN, page: 'compare', address: addressOf(row), other: addressOf(other) });
-  } }, h('option', { value: '' }, 'Compare with …'), others.map((other, n) => h('option', { value: n }, inertText(`${whose(other).join(', ')}: ${outcomeText(other)}`))));
+  } }, h('option', { value: '' }, 'Compare with …'), others.map((other, n) => h('option', { value: n }, inertText(`${whose(other).join(', ')}: ${other.word}`))));
   return others.length > 0 && field;
 }
 
@@ -188,20 +210,20 @@ function compareView({ row }, rows) {
  * @param {Row[]} siblings
  */
 function conversationView(talk, siblings) {
-  const { row, word, turns = [], checks = [], notes = [], fork, control, error, file, line } = talk;
-  const roots = treeOf(turns), isScored = row.score != null && hasScores([row, ...checks, ...turns.flatMap(turn => turn.checks ?? [])]);
+  const { row, turns = [], checks = [], notes = [], course = [], fork, control, error, file, line } = talk, roots = treeOf(turns);
+  const told = course.filter(([label]) => label !== 'steps').map(([label, text]) => `${label.replace(/^./, letter => letter.toUpperCase())}: ${text}.`);
   return h('div.inner',
     h('header.dhead', pathView(row, file && `${file}${line ? `:${line}` : ''}`), h('h1', foreign(row.title || row.case)),
-      h('div.meta', stateView(row, word), foreigns(whose(row)),
-        foreigns([isScored ? `score ${scoreText(row.score ?? 0)}` : '', countText(row.tokens, 'token'), timeText(row.ms), costText(row.cost)].filter(fact => fact)),
+      h('div.meta', stateView(row), foreigns(whose(row)),
+        foreigns([row.score && `score ${row.score}`, row.used, row.time, row.cost].flatMap(fact => fact || [])),
         h('span.acts', compareView(talk, siblings), actions.conversation.map(make => make(talk)))),
-      whyView(talk), notesView(notes), trailView(talk)),
+      whyView(talk), notesView([...notes, ...told]), trailView(talk)),
     fork && h('p.note.from', 'From run ', foreign(fork.run), fork.turns > 1 ? `, turn 1 to ${fork.turns}` : ', turn 1', ': not asked again.'),
     systemView(talk),
     roots.map(node => turnView(node, talk)),
     error && h('section.turn', h('div.th', h('h2', `Error on turn ${error.turn}`), h('span', plain(error.type))), textView(error.message)),
     checks.length > 0 && h('section.turn', { 'aria-label': 'Whole conversation' }, h('div.th', h('h2', 'Whole conversation')), h('div.checks', checks.map((check, n) => checkView(check, [n], null, talk)))),
-    control && turnView({ turn: control, before: [], kids: [], level: 0 }, talk, 'Control: asked afresh'),
+    control && turnView({ turn: control, before: [], kids: [], level: 0 }, talk, 'Control: asked again in a new conversation'),
     h('nav.nav', { 'aria-label': 'Other conversations' }, buttonView(['← Previous ', h('kbd', 'k')], () => move(-1), { disabled: listNow.at <= 0 }), buttonView(['Next ', h('kbd', 'j'), ' →'], () => move(1), { disabled: listNow.at >= listNow.total - 1 })));
 }
 
@@ -213,5 +235,5 @@ const pathView = (row, file) => h('div.path', buttonView('← List', () => close
 function missingView(address, siblings) {
   const row = siblings.find(each => isSame(addressOf(each), address));
   return h('div.inner', h('header.dhead', row && pathView(row), h('h1', foreign(row?.title || address.case)),
-    row ? h('p.note', `${outcomeText(row)}. Its turns were left out to keep this file small: make the report with --full.`) : h('p.note', 'There is no such conversation here. '), buttonView('Show the list', () => closeDetail())));
+    row ? h('p.note', `${row.word}. Its turns were left out to keep this file small: make the report with --full.`) : h('p.note', 'There is no such conversation here. '), buttonView('Show the list', () => closeDetail())));
 }

@@ -7,6 +7,9 @@ const helpBox = h('dialog.help', { 'aria-labelledby': 'h-help' });
 /** Has the list the focus, or nothing? */
 const isListActive = () => hasFocus(rowsBox) || hasFocus(document.body);
 
+/** @type {Key} */
+const modeKey = { key: 'm', says: 'read replies, or see them raw', press: () => setRaw(!isRaw) };
+
 /** @type {Key[]} */
 const keyList = [
   { key: 'j', says: 'next conversation', press: () => move(1) },
@@ -21,7 +24,8 @@ const keyList = [
     choose({ show: queryNow().show === bad ? '' : bad });
   } },
   { key: '1 2 3 4 5 6', says: 'the pills, from left to right', press: key => choose({ show: pills()[Number(key) - 1]?.[0] ?? queryNow().show }) },
-  { key: 'e', says: 'unfold all long texts', press: unfold },
+  { key: 'e', says: 'unfold everything', press: unfoldAll },
+  modeKey,
   { key: 'c', says: 'copy the link', press: () => copy(location.href, 'Link') },
   { key: 't', says: 'light, dark, as the system', press: nextTheme },
   { key: '?', says: 'this list', press: help },
@@ -33,8 +37,17 @@ function focusSearch() {
   searchBox.select();
 }
 
+/** Long texts; on paper no more than these. */
 function unfold() {
   for (const more of detailBox.querySelectorAll('.more[aria-expanded=false]')) /** @type {HTMLElement} */ (more).click();
+}
+
+function unfoldAll() {
+  for (const closed of detailBox.querySelectorAll('details:not([open])')) {
+    closed.setAttribute('open', '');
+    closed.dispatchEvent(new Event('toggle'));
+  }
+  unfold();
 }
 
 function help() {

@@ -41,7 +41,9 @@ const countBox = h('p.count', { role: 'status' });
 const rowsBox = h('div.rows', { id: 'rows', role: 'listbox', tabindex: '0', 'aria-label': 'Conversations' });
 const emptyBox = h('p.empty', { hidden: true });
 const choices = h('div.searchrow');
-const toolsBox = h('div.tools', pillsBox, choices, countBox);
+/** What the list is filtered by beside its fields, and a way out of it. */
+const onlyBox = h('p.only', { hidden: true });
+const toolsBox = h('div.tools', pillsBox, choices, onlyBox, countBox);
 const listPane = h('div.listpane', { id: 'list', tabindex: '-1' }, toolsBox, rowsBox, emptyBox);
 
 const listNow = {
@@ -75,6 +77,12 @@ function showQuery() {
 /** @param {'target' | 'variant' | 'tag'} name @param {string} all @param {string[]} values */
 const chooser = (name, all, values) => h('select', { name, 'aria-label': all, onchange: (/** @type {Event} */ event) => choose({ [name]: /** @type {HTMLSelectElement} */ (event.target).value }) },
   h('option', { value: '' }, all), values.map(value => h('option', { value }, inertText(value))));
+
+function drawOnly() {
+  const { why } = queryNow(), words = why.slice(why.indexOf(':') + 1);
+  onlyBox.hidden = !why;
+  fill(onlyBox, why && ['Only ', h('b', words ? plain(words) : 'same words again', why.startsWith('check:') && ' failed'), ' ', buttonView('Show all', () => choose({ why: '' }))]);
+}
 
 function makeList() {
   const { targets, variants, tags = [] } = dataSource.head();
@@ -111,6 +119,7 @@ async function refresh() {
   listNow.rows = new Map(answer.rows.map((each, n) => [from + n, each]));
   listNow.asked.clear();
   drawPills();
+  drawOnly();
   draw(true);
 }
 
@@ -121,10 +130,10 @@ function drawPills() {
   fill(pillsBox, pills().map(([name, words]) => {
     const count = listNow.counts[name || 'all'] ?? 0, isOn = queryNow().show === name;
     return h('button.pill', { type: 'button', 'aria-pressed': String(isOn), disabled: !count && !isOn, onclick: () => choose({ show: name }) },
-      name in MARK && markView(name), words, ' ', h('b', numberText(count)));
+      name in MARK && markView(name), words, ' ', h('b', group3(count)));
   }));
   const { total, percent } = listNow, { pair, total: every = total } = dataSource.head(), all = pair ? 'pairs' : 'conversations';
-  const words = total === every ? `${numberText(total)} ${total === 1 ? all.slice(0, -1) : all}, ${pair ? 'changes' : 'failures'} first` : `${numberText(total)} of ${numberText(every)} ${all}`;
+  const words = total === every ? `${group3(total)} ${total === 1 ? all.slice(0, -1) : all}, ${pair ? 'changes' : 'failures'} first` : `${group3(total)} of ${group3(every)} ${all}`;
   countBox.textContent = percent < 100 ? `${words}; transcripts ${percent} %` : words;
 }
 
@@ -184,8 +193,8 @@ function rowView(n) {
     class: `row${isCurrent ? ' cur' : ''}${isOpen ? ' open' : ''}`, id: `r${n}`, href: addresses.href({ ...placeOfRow(row), query: placeNow.query }), role: 'option', tabindex: '-1',
     'aria-selected': String(isCurrent), 'aria-setsize': listNow.total, 'aria-posinset': n + 1,
   }, markView(row.outcome, row.recovered_on), h('span.t', h('b', foreign(row.title || row.case)), foreigns(whose(row))),
-  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${outcomeText(row)}. `), row.outcome === 'recovered' && 'First failed ', row.why ? plain(row.why) : row.outcome === 'skipped' ? 'Not run' : 'All checks passed', row.aside && ' (decides nothing)']),
-  h('span.x', countText(row.turns, 'turn'), h('br'), timeText(row.ms)));
+  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.outcome === 'recovered' && 'First failed ', row.why ? [plain(row.why), row.said && [' · it said “', plain(row.said), '”']] : row.outcome === 'skipped' ? 'Not run' : 'All checks passed', row.aside && ' (decides nothing)']),
+  h('span.x', row.length, h('br'), row.time));
   view.style.top = `${n * ROW}px`;
   return view;
 }
@@ -193,8 +202,8 @@ function rowView(n) {
 /** @param {Row} row @returns {Child} */
 function changeWords(row) {
   const { change, before, differs, why } = row;
-  const went = [before ? outcomeText(before) : 'not in A', change === 'only' && before ? 'not in B' : outcomeText(row)].join(' → ');
-  return [went, differs ? `, differs from turn ${differs}` : '', why && ': ', plain(why)];
+  const went = [before ? before.word : 'not in A', change === 'only' && before ? 'not in B' : row.word].join(' → ');
+  return [went, differs ? `, replies differ from turn ${differs}` : '', why && ': ', plain(why)];
 }
 
 /** @param {number} by */

@@ -7,18 +7,18 @@
  * @property {number[]} variant
  * @property {number[]} trial
  * @property {number[]} outcome
- * @property {number[]} turns
+ * @property {number[]} word a place in the texts, as in all columns of texts
+ * @property {number[]} length
+ * @property {number[]} time
  * @property {number[]} recovered_on
- * @property {number[]} tokens
- * @property {number[]} ms
- * @property {(number | null)[]} score
- * @property {(number | null)[]} cost
- * @property {string[]} why
- * @property {(string | null)[]} aside
+ * @property {number[]} why
+ * @property {number[]} said
+ * @property {number[][]} clusters places in the texts
+ * @property {number[]} aside
  * @property {number[]} body
  * @property {number[]} [change]
  * @property {number[]} [before]
- * @property {number[]} [before_turns]
+ * @property {number[]} [before_word]
  * @property {number[]} [differs]
  */
 /**
@@ -27,6 +27,7 @@
  * @property {[string, string, string, string[]][]} cases
  * @property {string[]} targets
  * @property {string[]} variants
+ * @property {string[]} texts
  * @property {Columns} columns
  */
 /** @typedef {Conversation | (Conversation | null)[]} Packed a conversation, or the two of a pair */
@@ -48,7 +49,7 @@ async function unpacked(id) {
 /** @returns {Promise<Source>} */
 async function reportSource() {
   /** @type {Index} */
-  const { head, cases, targets, variants, columns: col } = JSON.parse(await unpacked('index'));
+  const { head, cases, targets, variants, texts: words, columns: col } = JSON.parse(await unpacked('index'));
   const size = col.case.length;
   const kinds = head.pair && col.change ? col.change : col.outcome;
   const names = head.pair ? CHANGES : OUTCOMES;
@@ -84,10 +85,9 @@ async function reportSource() {
     const [suite, name, title, tags] = cases[col.case[i]], before = OUTCOMES[col.before?.[i] ?? -1];
     return {
       at: i, suite, case: name, title, tags, target: targets[col.target[i]], variant: variants[col.variant[i]] ?? null,
-      trial: col.trial[i], outcome: OUTCOMES[col.outcome[i]], aside: col.aside[i], turns: col.turns[i], recovered_on: col.recovered_on[i],
-      tokens: col.tokens[i], ms: col.ms[i], score: col.score[i], cost: col.cost[i],
-      why: col.why[i], has_body: col.body[i] >= 0, change: CHANGES[col.change?.[i] ?? -1],
-      before: before ? { outcome: before, turns: col.before_turns?.[i] ?? 0 } : null, differs: col.differs?.[i],
+      trial: col.trial[i], outcome: OUTCOMES[col.outcome[i]], aside: words[col.aside[i]], recovered_on: col.recovered_on[i],
+      word: words[col.word[i]], length: words[col.length[i]], time: words[col.time[i]], why: words[col.why[i]], said: words[col.said[i]], has_body: col.body[i] >= 0, change: CHANGES[col.change?.[i] ?? -1],
+      before: before ? { outcome: before, word: words[col.before_word?.[i] ?? 0] } : null, differs: col.differs?.[i],
     };
   }
 
@@ -97,6 +97,7 @@ async function reportSource() {
     if (q !== search.q) begin(q);
     const key = JSON.stringify([query, search.found.size]);
     if (last.key === key) return last;
+    const why = query.why ? words.indexOf(query.why) : -1;
     const target = targets.indexOf(query.target), variant = variants.indexOf(query.variant);
     /** @type {Record<string, number>} */
     const counts = { all: 0, different: 0 };
@@ -104,7 +105,7 @@ async function reportSource() {
     const has = cases.map(([, , , tags], place) => (!query.tag || tags.includes(query.tag)) && (!q || texts[place].includes(q) ? 2 : 1));
     const view = order.filter(i => {
       const place = col.case[i];
-      if (query.target && col.target[i] !== target || query.variant && col.variant[i] !== variant || !has[place]) return false;
+      if (query.target && col.target[i] !== target || query.variant && col.variant[i] !== variant || query.why && !col.clusters[i].includes(why) || !has[place]) return false;
       if (q && has[place] !== 2 && !tells(i, q)) return false;
       const kind = kinds[i], name = names[kind];
       counts.all++;
@@ -116,7 +117,7 @@ async function reportSource() {
   }
 
   /** @param {number} i @param {string} q */
-  const tells = (i, q) => [col.why[i].toLowerCase(), owners[0][col.target[i]], owners[1][col.variant[i]]].some(text => text?.includes(q)) || search.found.has(i);
+  const tells = (i, q) => [words[col.why[i]].toLowerCase(), owners[0][col.target[i]], owners[1][col.variant[i]]].some(text => text?.includes(q)) || search.found.has(i);
 
   /** @param {string} q */
   function begin(q) {

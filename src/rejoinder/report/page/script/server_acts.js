@@ -29,8 +29,8 @@ function forkForm(turn, conversation) {
   words.defaultValue = turn.prompt;
   const told = h('span.about'), before = turn.turn - 1;
   const tell = () => {
-    const count = Math.max(1, Number(times.value) || 1), used = (turn.input_tokens ?? 0) + (turn.output_tokens ?? 0);
-    told.textContent = used ? `The turn used ${countText(used, 'token')}${turn.cost == null ? '' : `, ${costText(turn.cost)}`}; ${count > 1 ? `${countText(count, 'fork')}, so about ${numberText(used * count)} tokens or more` : 'what follows comes on top'}.` : '';
+    const count = Math.max(1, Number(times.value) || 1), { used, cost, tokens = 0 } = turn;
+    told.textContent = used ? `The turn used ${used}${cost ? `, ${cost}` : ''}; ${count > 1 ? `${group3(count)} forks, so about ${group3(tokens * count)} tokens or more` : 'what follows comes on top'}.` : '';
   };
   listen(times, 'input', tell);
   tell();
@@ -41,8 +41,8 @@ function forkForm(turn, conversation) {
     };
     openQueued(await attempt(() => sendAct('POST', `/runs/${dataSource.head().run}/fork`, body)));
   }, { class: 'btn main' });
-  return h('div.forkform', h('div.fields', targets.length > 0 && labelled('Target', target), labelled('Times', times)), labelled(`Turn ${turn.turn}, in these words`, words),
-    h('p.about', before ? `${countText(before, 'turn')} before it: not asked again. ` : '', told), h('div.acts', send));
+  return h('div.forkform', h('div.fields', targets.length > 0 && labelled('Target', target), labelled('Times', times)), labelled(`New message for turn ${turn.turn}`, words),
+    h('p.about', before > 1 ? `Turns 1 to ${before} are not asked again. ` : before ? 'Turn 1 is not asked again. ' : '', told), h('div.acts', send));
 }
 
 /** @param {Turn} turn @param {Conversation} conversation @returns {Child} */
@@ -89,7 +89,7 @@ function labelView(turn, conversation) {
     const { file, labels } = await sendAct('POST', '/labels', { run, suite, case: name, target, variant, trial, turn: turn.turn, label });
     (await loadLabels()).set(id, label);
     tell(label);
-    toast(`Labelled: ${label}. ${file} has ${countText(labels, 'label')}.`);
+    toast(`Labelled: ${label}. Labels in ${file}: ${group3(labels)}.`);
   });
   loadLabels().then(known => tell(known.get(id)), () => null);
   return h('span.give', { role: 'group', 'aria-label': 'Your label' }, 'Your label: ', both.map(([, one]) => one));
@@ -108,7 +108,7 @@ const labelHref = digest => `/label?${wordsOf({ run: dataSource.head().run, chec
 const rerun = run => askFirst('Run again what failed?', h('p', 'The cases that did not pass are asked again, in a new run. It costs what they cost.'), 'Run again', async () => openQueued(await sendAct('POST', `/runs/${run}/rerun`, { only: 'failed' })));
 
 /** @param {string} run */
-const regrade = run => askFirst('Grade the run anew?', h('p', 'Today’s checks look at the recorded replies. Models are not asked again, judges may be.'), 'Grade', async () => openQueued(await sendAct('POST', `/runs/${run}/grade`, {})));
+const regrade = run => askFirst('Re-grade the run?', h('p', 'Today’s checks look at the recorded replies. Models are not asked again, judges may be.'), 'Grade', async () => openQueued(await sendAct('POST', `/runs/${run}/grade`, {})));
 
 /** @param {string} run */
 function bless(run) {
@@ -134,7 +134,7 @@ function editNotes(run) {
 /** @param {string} run @param {string} verb */
 const steer = (run, verb) => attempt(async () => {
   await sendAct('POST', `/runs/${run}/${verb}`, {});
-  toast(verb === 'stop' ? 'The run ends after what is being asked.' : 'The run goes on soon.');
+  toast(verb === 'stop' ? 'The run ends after what is being asked.' : 'The run continues soon.');
   if (verb === 'resume') location.reload();
 });
 
@@ -144,12 +144,12 @@ function runActs() {
   if (!box) return;
   if (!pageData.acts) return;
   if (pageData.state === 'running' || pageData.stops) return void box.append(...leaves([pageData.stops && buttonView('Stop the run', () => steer(run, 'stop'))]));
-  if (pageData.state === 'killed') return void fill(box, buttonView('Go on with it', () => steer(run, 'resume')));
+  if (pageData.state === 'killed') return void fill(box, buttonView('Resume', () => steer(run, 'resume')));
   const failed = !!(pageData.found?.counts.failed || pageData.found?.counts.error);
   box.append(...leaves([
-    pageData.resumes && buttonView('Go on with it', () => steer(run, 'resume')),
-    failed && buttonView(['Run failed again ', h('kbd', 'r')], () => rerun(run)), buttonView('Grade anew', () => regrade(run)), buttonView('Tags and note', () => editNotes(run)),
-    buttonView('Keep as baseline', () => bless(run)), Object.keys(judges).length > 0 && linkButton('Label replies', labelHref()),
+    pageData.resumes && buttonView('Resume', () => steer(run, 'resume')),
+    failed && buttonView(['Re-run failed ', h('kbd', 'r')], () => rerun(run)), buttonView('Re-grade', () => regrade(run)), buttonView('Tags and note', () => editNotes(run)),
+    buttonView('Save as baseline', () => bless(run)), Object.keys(judges).length > 0 && linkButton('Label replies', labelHref()),
   ]));
   keyList.splice(-1, 0, { key: 'r', says: 'run again what failed', press: () => failed ? rerun(run) : false });
   if (Object.keys(judges).length) keyList.splice(-1, 0, { key: 'l', says: 'label replies', press: () => location.assign(labelHref()) });

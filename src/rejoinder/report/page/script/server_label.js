@@ -2,7 +2,7 @@
 
 /** @typedef {{id: string, suite: string, case: string, target: string, variant: string | null, trial: number, turn: number | null, check: number[]}} LabelItem */
 /** @typedef {{title: string, prompt: string, reply: string, asked: string}} LabelReply */
-/** @typedef {{state: string, score: number | null, reason: string, judge: string | null}} LabelVerdict */
+/** @typedef {{state: string, score: string, reason: string, judge: string | null}} LabelVerdict */
 
 function startLabels() {
   const { items = [], run = '', check = '' } = pageData, box = byId('label');
@@ -22,12 +22,12 @@ function startLabels() {
     const reply = given ?? await attempt(() => fetchData('/data/label/reply', { run, check, id: item?.id }));
     if (!reply) return;
     const note = h('span.about');
-    fill(box, progress(), last, h('article.panel', h('h2', { dir: 'auto' }, plain(reply.title)), h('div.msg.asked', h('div.who', 'Question'), h('div', textView(reply.prompt))), h('div.msg.said', h('div.who', 'Reply'), h('div', textView(reply.reply)))),
+    fill(box, progress(), last, h('article.panel', h('h2', { dir: 'auto' }, plain(reply.title)), h('div.msg.asked', h('div.who', 'Question'), h('div', askedView(reply.prompt))), h('div.msg.said', h('div.who', 'Reply'), h('div', replyTextView(reply.reply)))),
       pageData.acts ? h('div.acts.labelacts', buttonView(['Pass ', h('kbd', 'p')], () => label('pass')), buttonView(['Fail ', h('kbd', 'f')], () => label('fail')), buttonView(['Skip ', h('kbd', 's')], skip), buttonView(['Note ', h('kbd', 'n')], () => write(note)), note)
         : h('p.note', 'This server only shows runs: labels cannot be given here.'));
     scrollTo(0, 0);
   }
-  const progress = () => h('p.progress', { role: 'status' }, `${numberText(done.size)} of ${numberText(items.length)} labelled`, h('progress', { max: Math.max(1, items.length), value: done.size, 'aria-label': 'Labelled' }));
+  const progress = () => h('p.progress', { role: 'status' }, `${group3(done.size)} of ${group3(items.length)} labelled`, h('progress', { max: Math.max(1, items.length), value: done.size, 'aria-label': 'Labelled' }));
 
   /** @param {'pass' | 'fail'} verdict */
   async function label(verdict) {
@@ -48,7 +48,7 @@ function startLabels() {
   /** @param {'pass' | 'fail'} verdict @param {LabelVerdict} said */
   function tellVerdict(verdict, { state: end, score: points, reason }) {
     const agrees = (verdict === 'pass') === (end === 'passed');
-    fill(last, markView(agrees ? 'passed' : 'failed'), ` You said ${verdict}, and the judge ${agrees ? 'agrees' : 'does not'}: ${end}${points == null ? '' : ` with ${scoreText(points)}`}. `, h('span.about', { dir: 'auto' }, shortView(reason, 300)));
+    fill(last, markView(agrees ? 'passed' : 'failed'), ` You said ${verdict}, and the judge ${agrees ? 'agrees' : 'does not'}: ${end}${points && ` with ${points}`}. `, h('span.about', { dir: 'auto' }, shortView(reason, 300)));
   }
   function skip() {
     if (item) skipped.add(item.id);
@@ -68,6 +68,7 @@ function startLabels() {
     { key: 'p', says: 'pass', press: () => label('pass') },
     { key: 'f', says: 'fail', press: () => label('fail') },
     { key: 's', says: 'skip', press: skip },
+    modeKey,
     { key: 'n', says: 'write a note', press: () => /** @type {HTMLElement | null} */ (box?.querySelector('.labelacts button:nth-of-type(4)'))?.click() },
   ]);
   return showNext(pageData.first);

@@ -45,14 +45,14 @@ function follow(run, live) {
 /** @param {News} news */
 function showNews({ total, planned, counts }) {
   const done = byId('done'), bar = /** @type {HTMLProgressElement | null} */ (byId('progress'));
-  if (done) done.textContent = numberText(total);
+  if (done) done.textContent = group3(total);
   if (bar) {
     bar.max = Math.max(1, planned);
     bar.value = total;
   }
   for (const field of document.querySelectorAll('[data-count]')) {
     const name = /** @type {HTMLElement} */ (field).dataset.count ?? '';
-    if (counts) field.textContent = numberText(counts[name] ?? 0);
+    if (counts) field.textContent = group3(counts[name] ?? 0);
   }
 }
 

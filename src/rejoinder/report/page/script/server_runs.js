@@ -12,7 +12,7 @@ function startRuns() {
     const chosen = ticked();
     if (!box) return;
     box.hidden = !chosen.length;
-    fill(box, `${countText(chosen.length, 'run')} ticked`, chosen.length === 2 ? linkButton('Compare', href()) : h('span.about', chosen.length < 2 ? 'tick one more to compare' : 'tick two to compare'));
+    fill(box, `Ticked: ${group3(chosen.length)}`, chosen.length === 2 ? linkButton('Compare', href()) : h('span.about', chosen.length < 2 ? 'tick one more to compare' : 'tick two to compare'));
   }
   /** @param {number} by */
   function step(by) {

@@ -12,16 +12,19 @@
  * @property {number} trial
  * @property {Outcome} outcome
  * @property {string | null} [aside] why it decides nothing
- * @property {number} turns
+ * @property {string} word `Recovered on turn 2`
+ * @property {string} length `3 turns`
+ * @property {number} [turns] in conversations and pages of the server, not in the index of a report
  * @property {number} [recovered_on] the turn
- * @property {number} tokens
- * @property {number} ms
- * @property {number | null} [score]
- * @property {number | null} [cost]
+ * @property {string} [used] tokens
+ * @property {string} [time]
+ * @property {string} [score]
+ * @property {string} [cost]
  * @property {string} [why]
+ * @property {string} [said] the part of the reply that it is about
  * @property {boolean} [has_body]
  * @property {Change} [change] of a pair
- * @property {{outcome: Outcome, turns: number} | null} [before] of a pair
+ * @property {{outcome: Outcome, word: string} | null} [before] of a pair
  * @property {number} [differs] of a pair: the first turn that differs, 0 for none
  */
 /**
@@ -44,11 +47,11 @@
  * @property {string} label
  * @property {'passed' | 'failed' | 'error'} state
  * @property {string} reason
- * @property {number | null} [score]
- * @property {number | null} [threshold]
+ * @property {string} [score]
+ * @property {string} [scored] as a sentence
  * @property {string | null} [judge]
  * @property {string | null} [judged_by]
- * @property {number[]} [votes]
+ * @property {[string, boolean][]} [votes] and whether each passes
  * @property {[number, number][]} [spans] pairs of code points in the response
  * @property {boolean} [forbidden]
  * @property {string[]} [hits]
@@ -71,21 +74,24 @@
  * @property {string} [label]
  * @property {string} prompt
  * @property {string | null} [response]
+ * @property {number} [same_as] the turn with the same words
+ * @property {{turn: number, share: string}} [near] the turn with nearly the same words
  * @property {'passed' | 'failed' | 'error'} outcome
- * @property {number} [failed]
+ * @property {string} [word] `2 of 3 checks failed`
  * @property {Check[]} [checks]
  * @property {Check[]} [broke]
  * @property {Tool[]} [tools]
  * @property {string | null} [thinking]
  * @property {string | null} [diff]
  * @property {string | null} [model]
- * @property {number} [input_tokens]
- * @property {number} [output_tokens]
- * @property {number | null} [cost]
- * @property {number} [ms]
+ * @property {string} [thought] the size of what it thought
+ * @property {number} [tokens]
+ * @property {string} [used]
+ * @property {string} [cost]
+ * @property {string} [time]
  * @property {string[]} [notes]
  * @property {{turn: number, check: number[], because: string} | null} [asked_by]
- * @property {{kept: number, added: {role: string, content: string}[]} | null} [sent]
+ * @property {{kept: number, added: {role: string, content: string}[], size: string} | null} [sent]
  * @property {boolean} [simulated]
  * @property {boolean} [doubts]
  * @property {string | null} [hint]
@@ -95,19 +101,20 @@
  * @property {Row} row
  * @property {string} [file]
  * @property {number} [line]
- * @property {string} word
- * @property {{outcome: Outcome, what: string, text: string, more?: number, turn?: number | null} | null} [reason]
+ * @property {{where?: string, what: string, text: string, turn?: number | null}[]} [reasons] the most important one first
  * @property {string} [system]
+ * @property {string} [system_size]
  * @property {Turn[]} [turns]
  * @property {Check[]} [checks]
  * @property {{step: number, name: string | null, status: string}[]} [steps]
  * @property {string[]} [notes]
+ * @property {[string, string, boolean][]} [course] how it went, by labels
  * @property {{run: string, turns: number} | null} [fork]
  * @property {Turn | null} [control]
  * @property {{type: string, message: string, turn: number} | null} [error]
  */
 /** @typedef {{suite: string, case: string, target: string, variant: string | null, trial: number, side?: 'a' | 'b'}} Address */
-/** @typedef {{show: string, target: string, variant: string, tag: string, q: string}} Query */
+/** @typedef {{show: string, target: string, variant: string, tag: string, q: string, why: string}} Query */
 /**
  * @typedef {object} Place what the address bar says
  * @property {'run' | 'conversation' | 'compare'} page
@@ -133,7 +140,7 @@
  */
 
 /** @type {Query} */
-const NO_QUERY = { show: '', target: '', variant: '', tag: '', q: '' };
+const NO_QUERY = { show: '', target: '', variant: '', tag: '', q: '', why: '' };
 
 /** @param {Row} row @returns {Address} */
 const addressOf = row => ({ suite: row.suite, case: row.case, target: row.target, variant: row.variant ?? null, trial: row.trial });

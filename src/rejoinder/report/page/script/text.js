@@ -3,6 +3,9 @@
 
 /** @typedef {[number, number, string]} Mark from, to, and the class */
 
+/** @param {string} text */
+const sizeOfText = text => ({ characters: text.length, lines: text.split('\n').length });
+
 /** Characters that are shown at once. */
 const CUT = 20000;
 /** Characters that are added by each press after that, in pieces of `CUT`: browsers are slow with one long line. */
@@ -11,6 +14,8 @@ const STEP = 200000;
 const MOST_PARTS = 1000;
 /** A text with more characters or lines is folded. */
 const FOLD = { characters: 1400, lines: 24 };
+/** The same for what tools answer, and for changes in a workspace. */
+const FOLD_CODE = { characters: 8000, lines: 40 };
 
 /* Controls, marks of direction, other characters without a shape, and halves of characters. Tab, new line and the two
    joiners, which writing needs, are not among them. */
@@ -169,36 +174,83 @@ function partsOfText(text, marks) {
   return parts;
 }
 
+/** Does it look like the output of a test, or like a stack trace? Items of a list do not. @param {string} text */
+const isLog = text => (text.slice(0, CUT).match(/^(?:[ \t]+\S|=|-(?! \S)|File \x22)/gm)?.length ?? 0) >= 3;
+
+/**
+ * JSON as lines, each as far to the right as it is deep. All that is left out is space between its parts.
+ *
+ * @param {string} text
+ * @returns {Part[]}
+ */
+function linesOfJson(text) {
+  /** @type {Part[]} */
+  const lines = [];
+  let deep = 0, isNew = true, before = '', done = 0;
+  for (const { 0: token, index } of text.matchAll(/\x22(?:[^\x22\\]|\\.)*\x22|[{}[\],:]|[^\s{}[\],:\x22]+/g)) {
+    const end = index + token.length, space = text.slice(done, index), isClose = /^[}\]]/.test(token), isOpen = /^[{[]/.test(token);
+    if (isClose) deep--;
+    if (isClose ? !/^[{[]/.test(before) : isNew) lines.push({ tag: 'div', deep, inside: [] });
+    const { inside } = lines[lines.length - 1], last = inside.at(-1);
+    if (before === ':' && !/^[ \t]+$/.test(space)) inside.push({ tag: 'span.gap', inside: [[index, end]] });
+    else if (Array.isArray(last) && !space.includes('\n')) last[1] = end;
+    else inside.push([index, end]);
+    if (isOpen) deep++;
+    isNew = isOpen || token === ',';
+    before = token;
+    done = end;
+  }
+  return lines;
+}
+
 /** Where to cut, without halving a character. @param {string} text @param {number} at */
 const cutAt = (text, at) => at < text.length && /[\ud800-\udbff]/.test(text[at - 1] ?? '') ? at - 1 : Math.min(at, text.length);
 
 /**
- * A text of any length. A long one is folded, of a very long one the beginning is in the page until more is asked for.
+ * What is long is folded, and unfolded by a button.
+ *
+ * @param {HTMLElement} box
+ * @param {typeof FOLD} size of all of it
+ * @param {typeof FOLD} most
+ * @param {() => number} [grow] adds more of the text, and says how many characters are left
+ * @returns {Child}
+ */
+function folded(box, { characters, lines }, most, grow = () => 0) {
+  const { classList } = box;
+  let left = characters;
+  if (characters <= most.characters && lines <= most.lines) return box;
+  classList.add('clamp');
+  const words = `Show all, ${group3(characters)} characters`;
+  const more = buttonView(words, () => {
+    const isFolded = !left && !classList.contains('clamp');
+    if (!isFolded) left = grow();
+    classList.toggle('clamp', isFolded);
+    more.setAttribute('aria-expanded', String(!isFolded));
+    more.textContent = isFolded ? words : left ? `Show more, ${group3(left)} characters are left` : 'Show less';
+  }, { class: 'btn more', 'aria-expanded': 'false' });
+  return [box, more];
+}
+
+/**
+ * A text of any length; of a very long one the beginning is in the page until more is asked for.
  *
  * @param {string} text
  * @param {Mark[]} [marks]
+ * @param {typeof FOLD} [most]
  * @returns {Child}
  */
-function textView(text, marks = []) {
+function textView(text, marks = [], most = FOLD) {
   if (!text) return h('p.none', 'Empty');
   let shown = cutAt(text, CUT);
-  const start = text.slice(0, shown);
-  const box = h('div', partsOfText(start, marks));
-  if (text.length <= FOLD.characters && start.split('\n').length <= FOLD.lines) return box;
-  box.classList.add('clamp');
-  const words = `Show all, ${numberText(text.length)} characters`;
-  const more = buttonView(words, () => {
-    const { classList } = box, isFolded = shown === text.length && !classList.contains('clamp');
+  const box = h('div', partsOfText(text.slice(0, shown), marks));
+  return folded(box, sizeOfText(text), most, () => {
     for (let left = STEP; left > 0 && shown < text.length; left -= CUT) {
       const end = cutAt(text, shown + CUT);
       box.append(h('div.txt.far', { dir: 'auto' }, marked(text.slice(shown, end), shown, marks)));
       shown = end;
     }
-    classList.toggle('clamp', isFolded);
-    more.setAttribute('aria-expanded', String(!isFolded));
-    more.textContent = isFolded ? words : shown < text.length ? `Show more, ${numberText(text.length - shown)} characters are left` : 'Show less';
-  }, { class: 'btn more', 'aria-expanded': 'false' });
-  return [box, more];
+    return text.length - shown;
+  });
 }
 
 /**
@@ -210,7 +262,7 @@ function textView(text, marks = []) {
  */
 function shortView(text, most) {
   if (text.length <= most) return plain(text);
-  const rest = h('span', '… ', buttonView('more', () => fill(rest, plain(text.slice(end))), { class: 'btn quiet small' }));
+  const rest = h('span', '… ', buttonView('more', () => fill(rest, plain(text.slice(end))), { class: 'btn quiet small more', 'aria-expanded': 'false' }));
   const end = cutAt(text, most);
   return [plain(text.slice(0, end)), rest];
 }
