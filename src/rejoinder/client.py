@@ -1,4 +1,4 @@
-"""Runs on a rejoinder server, from Python: start them, ask how they are, wait for them, stop them.
+"""Runs on a rejoinder server, from Python: start them, follow them, wait for them, stop them.
 
     server = rejoinder.Server("http://127.0.0.1:8417")
     run = server.start("evals.yaml", options=rejoinder.RunChoices(repeat=3))
@@ -6,7 +6,7 @@
     assert run.exit_code == 0
 
 A refused request raises RequestRefused, and a server that does not answer raises ServerUnreachable; both are
-ServerErrors. A run that failed its checks is no error: `exit_code` says so, as that of `rejoinder run` does.
+ServerErrors. A run that failed its checks is not an error: `exit_code` is the exit code of `rejoinder run`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from msgspec import Meta, Struct
 
 from rejoinder.errors import RejoinderError
 from rejoinder.model.runs import RunStatus, is_part_of_id, is_run_id, too_short
+from rejoinder.words.numbers import in_seconds
 
 Status: TypeAlias = RunStatus | Literal["queued", "cancelled", "refused", "damaged"]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -38,18 +39,18 @@ LARGEST_ANSWER = 1 << 28
 LARGEST_EVENT = 1 << 24
 POLL_S = 0.5
 MOST_LISTED = 500
-"""Runs among which one is found by a part of its id."""
+"""Maximum runs that are searched for a part of an id."""
 _LAST = re.compile(r"last(?:~([0-9]{1,6}))?")
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What may be decided about a run on a server; the names are those of `rejoinder run`."""
+    """Options of a run that a request may set: fields of `RunOptions` with the same names, and with upper bounds."""
 
     targets: Names = ()
-    """Names of targets; of several the run compares them."""
+    """Names of targets; with several, the run compares them."""
     variants: Names = ()
     cases: Names = ()
-    """Ids, and patterns such as `refund*`; so are `tags`."""
+    """Ids, and patterns such as `refund*`; `tags` accepts the same."""
     tags: Names = ()
     repeat: Annotated[int, Meta(ge=1, le=1000)] = 1
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
@@ -66,8 +67,8 @@ class RunChoices(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
 
 
 class StartRun(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A run that is asked for: of a suite that the server has, by name or by its path in the project, or of one that is
-    sent."""
+    """A requested run: of a suite that the server has, by name or by its path in the project, or of one that
+    is sent."""
 
     suite: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
     yaml: Annotated[str, Meta(min_length=1)] | None = None
@@ -77,18 +78,18 @@ class StartRun(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
 
 
 class RunState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a run is."""
+    """The state of a run."""
 
     id: str
     status: Status
     title: str = ""
     planned: int | None = None
     done: int | None = None
-    """Conversations that have ended."""
+    """Number of ended conversations."""
     exit_code: int | None = None
-    """That of `rejoinder run`, once it has ended."""
+    """The exit code of `rejoinder run`, once the run has ended."""
     message: str | None = None
-    """Why it was refused, or is damaged."""
+    """Why the run was refused, or is damaged."""
 
     @property
     def is_over(self) -> bool:
@@ -96,7 +97,7 @@ class RunState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueAnswer(Struct, frozen=True):
-    """The runs that wait or go on, in their order."""
+    """The queued and running runs, in order."""
 
     queue: tuple[RunState, ...]
 
@@ -110,7 +111,7 @@ class Health(Struct, frozen=True):
     version: str
     read_only: bool
     project: str
-    """A mark of the project's folder and its machine, by which a command knows whether it is in the same one."""
+    """A mark of the project's folder and its machine, by which a command recognises its own project."""
 
 
 def project_mark(root: Path) -> str:
@@ -128,7 +129,7 @@ class _RunList(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """What a server tells about a run that goes on: `status`, `progress`, `conversation` or `end`."""
+    """An event of a running run: `status`, `progress`, `conversation` or `end`."""
 
     kind: str
     data: dict[str, Any]
@@ -136,17 +137,17 @@ class Event(Struct, frozen=True):
 
 
 class ServerError(RejoinderError):
-    """A server did not do what it was asked for."""
+    """A server did not carry out a request."""
 
     exit_code = 2
 
 
 class ServerUnreachable(ServerError):
-    """No server answers there."""
+    """No server answers at the address."""
 
 
 class RequestRefused(ServerError):
-    """The server refuses a request. `code` is its word for why, `status` the status of HTTP."""
+    """The server refuses a request. `code` is its reason as a word, `status` the HTTP status."""
 
     def __init__(self, status: int, code: str, message: str, details: Any = None) -> None:
         super().__init__(message, _HINTS.get(code) or _hint_in(details))
@@ -163,7 +164,7 @@ _HINTS = {
 
 
 def _hint_in(details: Any) -> str | None:
-    """What the server advises."""
+    """The server's advice."""
     try:
         return msgspec.convert(details, _Advice).hint
     except msgspec.ValidationError:
@@ -181,7 +182,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ErrorAnswer(Struct, frozen=True):
-    """What every refused request is answered with."""
+    """The answer to every refused request."""
 
     error: ErrorBody
 
@@ -198,7 +199,7 @@ class Server:
         whole = is_number and bool(place.hostname) and not place.path.strip("/") and not place.query
         if place.scheme not in ("http", "https") or not place.hostname or not whole:
             raise ServerError(
-                f"{url} is no address of a server", "Write http://127.0.0.1:8417, as the server prints it."
+                f"{url} is not the address of a server", "Write http://127.0.0.1:8417, as the server prints it."
             )
         self.url = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
         self._secure, self._host, self._port = place.scheme == "https", place.hostname, port
@@ -222,12 +223,13 @@ class Server:
         return self._ask("GET", f"/runs/{quote(run, '')}", RunState)
 
     def document(self, run: str) -> dict[str, Any]:
-        """All that the server says about a run: its receipt and its summary, too."""
+        """The server's full document about a run, including its receipt and its summary."""
         return self._ask("GET", f"/runs/{quote(run, '')}", dict[str, Any])
 
     def find(self, name: str) -> str:
-        """The id of a run by what commands call it: `last`, `last~1` for the one before and so on, the beginning or end
-        of an id, or the id. The last run is the one that was queued or started last, whether it has begun or not."""
+        """The id of a run, by the names that commands accept: `last`, `last~1` for the run before it and so on, the
+        beginning or end of an id, or the id. The last run is the one queued or started last, whether it has begun or
+        not."""
         if is_run_id(name):
             return name
         listed = self._ask("GET", f"/runs?limit={MOST_LISTED}", _RunList)
@@ -245,34 +247,34 @@ class Server:
         raise ServerError(f"{reason} at {self.url}", hint)
 
     def queue(self) -> tuple[RunState, ...]:
-        """The runs that wait or go on, in their order."""
+        """The queued and running runs, in order."""
         return self._ask("GET", "/queue", QueueAnswer).queue
 
     def stop(self, run: str) -> RunState:
-        """Stop a run: one that waits is cancelled, and one that goes on can be resumed."""
+        """Stop a run: a queued one is cancelled, and a running one can be resumed later."""
         return self._ask("POST", f"/runs/{quote(run, '')}/stop", RunState, {})
 
     def stop_queued(self) -> tuple[RunState, ...]:
-        """Cancel all runs that wait; those that were."""
+        """Cancel all queued runs; return them."""
         return self._ask("POST", "/queue/stop", StopAnswer, {}).stopped
 
     def has_project(self, root: Path) -> bool:
-        """Are the runs of the server those of a folder on this machine?"""
+        """Whether the server's project is a folder on this machine."""
         return self._ask("GET", "/health", Health).project == project_mark(root)
 
     def wait(self, run: str, *, timeout_s: float | None = None) -> RunState:
-        """The run when it has ended. Raises TimeoutError."""
+        """Wait until the run has ended; return it. Raises TimeoutError."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             state = self.status(run)
             if state.is_over:
                 return state
             if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"run {run} has not ended after {timeout_s} s")
+                raise TimeoutError(f"run {run} has not ended after {in_seconds(timeout_s or 0)}")
             time.sleep(POLL_S)
 
     def events(self, run: str, after: str = "") -> Generator[Event]:
-        """What happens in a run, until it ends or the connection does."""
+        """The events of a run, until it or the connection ends."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": after} if after else {})}
         with self._request("GET", f"/runs/{quote(run, '')}/events", None, headers) as answer:
             if answer.status != 200:
@@ -288,7 +290,7 @@ class Server:
         try:
             return msgspec.json.decode(given, type=kind)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            raise ServerError(f"{self.url} is no rejoinder server: its answer cannot be read") from None
+            raise ServerError(f"{self.url} is not a rejoinder server: its answer cannot be read") from None
 
     @contextlib.contextmanager
     def _request(
@@ -316,12 +318,12 @@ def _refusal(status: int, content: bytes) -> ServerError:
     try:
         error = msgspec.json.decode(content, type=ErrorAnswer).error
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ServerError(f"the server answered with status {status}, which is no answer of rejoinder's")
+        return ServerError(f"the server answered with status {status}, which is not an answer of rejoinder's")
     return RequestRefused(status, error.code, error.message, error.details)
 
 
 def _read_events(answer: http.client.HTTPResponse) -> Iterator[Event]:
-    """Events as the standard has them: lines with fields, and an empty line after each event."""
+    """Events in the standard's form: lines with fields, and an empty line after each event."""
     fields: dict[str, str] = {}
     while line := answer.readline(LARGEST_EVENT):
         text = line.decode("utf-8", "replace").rstrip("\r\n")

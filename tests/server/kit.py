@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from msgspec import structs
 
 from rejoinder.client import Server
 from rejoinder.server.app import make_app
+from rejoinder.server.jobs import Job
 from rejoinder.server.settings import Settings
 from tests.kit import Project
 
@@ -80,6 +82,12 @@ class Served:
         self.process.send_signal(signal.SIGINT)
         return self._end()
 
+    def close(self) -> tuple[int, str]:
+        """What became of a process that has ended; its pipes are closed."""
+        if self.process.stderr is None or self.process.stderr.closed:
+            return self.process.returncode, ""
+        return self._end()
+
     def _end(self) -> tuple[int, str]:
         _, said = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, said.decode()
@@ -91,8 +99,21 @@ def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[Serve
     try:
         yield served
     finally:
-        if served.process.poll() is None:
-            served.stop()
+        ended = served.process.poll()
+        _, said = served.stop() if ended is None else served.close()
+        if ended not in (None, -signal.SIGKILL, 0):
+            sys.stderr.write(f"the server ended by itself with {ended}:\n{said}\n")
+
+
+def play(folder: Path, run: str, job: Job) -> tuple[int, str]:
+    """Do a job in the process of a queued run; its exit code, and what it said."""
+    command = [sys.executable, "-P", "-m", "rejoinder.server.worker_process", run]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(msgspec.json.encode(job) + b"\n")
+        process.stdin.flush()  # and it stays open, as a server keeps it
+        said = process.stderr.read().decode()
+        return process.wait(PATIENCE_S), said
 
 
 def children_of(pid: int) -> list[int]:

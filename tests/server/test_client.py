@@ -150,7 +150,7 @@ class TestCommands:
         assert f"{later} is cancelled" in run_process(project.folder, "status", later, *at).out
         assert run in run_process(project.folder, "stop", run[-4:], *at).out
         assert served.server.wait(run).status in ("interrupted", "cancelled")
-        assert "nothing waits or goes on" in run_process(project.folder, "status", *at).out
+        assert "nothing is queued or running" in run_process(project.folder, "status", *at).out
         assert run_process(project.folder, "stop", *at).code == 2
 
     @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.engine.folder import RunFolder, runs_folder
+from rejoinder.runs.folder import RunFolder, runs_folder
 from rejoinder.server.pages.desk import Desk
 from tests.kit import Project
 from tests.server.kit import ask, scripted, settings, shared_project

@@ -21,10 +21,11 @@ import yaml
 from msgspec import structs
 
 from rejoinder.calibration.measure import CANDIDATE
-from rejoinder.engine.folder import RunFolder
 from rejoinder.report.page.overview import figure
+from rejoinder.runs.folder import RunFolder
 from rejoinder.server.app import make_app
 from rejoinder.server.index_folder import IndexFolder
+from rejoinder.server.jobs import RunJob
 from rejoinder.server.pages import case_page, run_page
 from rejoinder.server.pages.copies import as_curl, as_yaml
 from rejoinder.server.pages.desk import Desk
@@ -187,7 +188,7 @@ def test_a_changed_summary_is_damage_and_its_figures_are_nowhere(viewer: Viewer,
 def test_a_run_that_waits_is_on_the_list_and_has_a_page(viewer: Viewer, made: str):
     queue = Queue(viewer.settings.root)
     name = queue.reserve()
-    queue.put(Entry(id=name, verb="run", arguments=("run", "evals.yaml"), title="<b>evals</b>", queued_at=1.0))
+    queue.put(Entry(id=name, job=RunJob("evals.yaml", {}), title="<b>evals</b>", queued_at=1.0))
     assert "1 run waits to begin" in viewer.page("/")
     page = viewer.page(f"/runs/{name}")
     assert "&lt;b&gt;evals&lt;/b&gt;" in page
@@ -211,7 +212,7 @@ def test_the_page_of_a_conversation_has_it_in_itself(viewer: Viewer, made: str):
     kept = first_of(page)["conversation"]
     asked = f"/data/runs/{made}/conversation?suite=cities&case=capital&target=geo&trial=1"
     assert kept == viewer.data(asked)
-    assert kept["word"] == "Recovered on turn 2"
+    assert kept["row"]["word"] == "Recovered on turn 2"
     plain = page[page.index("<noscript>") : page.index("</noscript>")]
     assert "Are you sure?" in plain
 
@@ -635,7 +636,7 @@ def test_a_killed_run_shows_what_it_had_and_how_to_go_on(viewer: Viewer, made: s
     page = viewer.page(f"/runs/{made}")
     assert f"rejoinder resume {made}" in page
     assert first_of(page)["found"]["total"] == 2
-    assert f"<code>rejoinder resume {made}</code> goes on with it" in viewer.page("/")
+    assert f"<code>rejoinder resume {made}</code> continues it" in viewer.page("/")
 
 
 def test_a_server_that_ends_leaves_no_index(viewer: Viewer, made: str, tmp_path_factory: pytest.TempPathFactory):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.project import save_value
+from rejoinder.project.user_files import save_value
 from rejoinder.server.settings import Limits
 from rejoinder.suite.schema import read_schema
 from tests.kit import Project, Raw

@@ -8,27 +8,34 @@ import errno
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from rejoinder.client import RequestRefused, RunState, Server, ServerError
-from rejoinder.engine.folder import BUSY_CODE, RunFolder, new_run_id, runs_folder
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.verify import find_damage
 from rejoinder.errors import UsageError
 from rejoinder.locks import is_locked
+from rejoinder.runs.folder import BUSY_CODE, RunFolder, new_run_id, runs_folder
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.verify import find_damage
+from rejoinder.server.jobs import Job, ResumeJob, RunJob
 from rejoinder.server.queue import Entry, Queue
 from rejoinder.server.supervisor import Supervisor, need_of
 from tests.kit import Project, is_alive
-from tests.server.kit import Served, children_of, scripted, serving, wait_until
+from tests.server.kit import Served, children_of, play, scripted, serving, wait_until
 
 CASES = 4
+
+
+def job_for(queue: Queue, **options: object) -> RunJob:
+    """A run of the suite `evals.yaml` of the project."""
+    return RunJob(str(queue.root / "evals.yaml"), RunOptions().changed(**options).flat())
 
 
 def post(server: Server, *, cases: int = CASES, delay_ms: int = 60, name: str = "numbers") -> RunState:
@@ -202,16 +209,38 @@ def test_a_second_server_leaves_the_queue_to_the_first(project: Project):
 class TestEntries:
     def entry(self, queue: Queue, **fields: object) -> Entry:
         run = queue.reserve()
-        words = ("run", str(queue.root / "evals.yaml"))
-        return Entry(id=run, verb="run", arguments=words, title="t", queued_at=time.time(), **fields)  # type: ignore[arg-type]
+        return Entry(id=run, job=job_for(queue), title="t", queued_at=time.time(), **fields)  # type: ignore[arg-type]
 
     def test_an_entry_that_another_wrote_does_not_count(self, project: Project):
         queue = Queue(project.folder)
         entry = self.entry(queue)
         queue.put(entry)
-        assert queue.find(entry.id) == entry
+        found = queue.find(entry.id)
+        assert msgspec.json.encode(found) == msgspec.json.encode(entry)
         path = queue.path / entry.id / "entry.json"
         path.write_text(path.read_text().replace("evals.yaml", "other.yaml"))
+        assert queue.find(entry.id) is None
+        assert queue.entries() == []
+
+    @pytest.mark.parametrize(
+        ("word", "other"),
+        [
+            ('"repeat": 1', '"repeat": 2'),
+            ('"targets_file": null', '"targets_file": "../targets.yaml"'),
+            ('"no_code": false', '"no_code": true'),
+            ('"type": "run"', '"type": "command", "arguments": ["run"]'),
+            ('"code": "', '"code": "\u00e9'),
+            ('"title": "t"', '"title": "t", "title": "u"'),
+        ],
+    )
+    def test_nor_does_one_whose_job_was_changed(self, project: Project, word: str, other: str):
+        queue = Queue(project.folder)
+        entry = self.entry(queue)
+        queue.put(entry)
+        path = queue.path / entry.id / "entry.json"
+        content = path.read_text(encoding="utf-8")
+        assert word in content
+        path.write_text(content.replace(word, other), encoding="utf-8")
         assert queue.find(entry.id) is None
         assert queue.entries() == []
 
@@ -276,14 +305,14 @@ class TestEntries:
         queue = Queue(project.folder)
         run = queue.reserve()
         digests = queue.add_files(run, {"suite.yaml": "evals: []"})
-        entry = Entry(id=run, verb="run", arguments=(), title="", queued_at=0.0, files=digests)
+        entry = Entry(id=run, job=job_for(queue), title="", queued_at=0.0, files=digests)
         assert queue.has_its_files(entry)
         (queue.path / run / "suite.yaml").write_text("evals: [1]")
         assert not queue.has_its_files(entry)
 
     def test_what_a_run_needs_is_seen_in_its_folder(self, project: Project):
         queue = Queue(project.folder)
-        entry = Entry(id=new_run_id(), verb="run", arguments=(), title="", queued_at=0.0)
+        entry = Entry(id=new_run_id(), job=job_for(queue), title="", queued_at=0.0)
         assert need_of(entry, project.folder) == "start"
         folder = entry.folder(project.folder)
         folder.path.mkdir(parents=True)
@@ -318,16 +347,15 @@ class TestEntries:
 class TestOneEntry:
     """What is wrong with one of them is its own matter."""
 
-    def put(self, queue: Queue, *options: str) -> str:
+    def put(self, queue: Queue, **options: object) -> str:
         run = queue.reserve()
-        words = ("run", str(queue.root / "evals.yaml"), *options)
-        queue.put(Entry(id=run, verb="run", arguments=words, title="t", queued_at=time.time()))
+        queue.put(Entry(id=run, job=job_for(queue, **options), title="t", queued_at=time.time()))
         return run
 
-    def test_the_words_of_a_run_may_be_longer_than_a_command_line_takes_them(self, project: Project):
+    def test_a_prompt_may_be_longer_than_a_command_line_takes_it(self, project: Project):
         project.write("evals.yaml", scripted(1))
         queue = Queue(project.folder)
-        run = self.put(queue, "--system-prompt=" + "é" * 99_000, "--include=messages")
+        run = self.put(queue, system_prompt="é" * 99_000, include_messages=True)
         work_until(queue, lambda: queue.find(run) is None)
         assert "é" * 99_000 in RunFolder(runs_folder(project.folder) / run).results.read_text()
 
@@ -358,7 +386,7 @@ class TestOneEntry:
         queue, started = Queue(project.folder), list[str]()
         run = self.put(queue)
 
-        async def start(_: Supervisor, entry: Entry, _words: tuple[str, ...]) -> asyncio.subprocess.Process:
+        async def start(_: Supervisor, entry: Entry, _job: Job) -> asyncio.subprocess.Process:
             started.append(entry.id)
             words = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
             return await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE)
@@ -378,7 +406,7 @@ class TestOneEntry:
         queue, started = Queue(project.folder), list[str]()
         run = self.put(queue)
 
-        async def start(_: Supervisor, entry: Entry, _words: tuple[str, ...]) -> asyncio.subprocess.Process:
+        async def start(_: Supervisor, entry: Entry, _job: Job) -> asyncio.subprocess.Process:
             started.append(entry.id)
             code = BUSY_CODE if len(started) < 6 else 2
             words = (sys.executable, "-c", f"raise SystemExit({code})")
@@ -393,15 +421,9 @@ class TestOneEntry:
         project.write("evals.yaml", scripted(1))
         project.run("run", "evals.yaml")
         folder = RunFolder(next(runs_folder(project.folder).glob("2*")))
-        words = [sys.executable, "-P", "-m", "rejoinder.cli.queued_run", folder.id]
-        told = json.dumps(["resume", str(folder.path)]).encode() + b"\n"
         with folder.held():
-            process = subprocess.Popen(words, cwd=project.folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-            assert process.stdin is not None
-            process.stdin.write(told)
-            process.stdin.flush()
-            assert process.wait(60) == BUSY_CODE
-            process.communicate()
+            code, _ = play(project.folder, folder.id, ResumeJob(str(folder.path)))
+        assert code == BUSY_CODE
 
     def test_those_who_look_at_a_run_do_not_take_each_other_for_its_process(self, project: Project):
         folder = RunFolder(project.folder / "run")
@@ -482,8 +504,7 @@ def test_a_server_that_only_shows_starts_nothing(project: Project):
     queue = Queue(project.folder)
     project.write("evals.yaml", scripted())
     run = queue.reserve()
-    words = ("run", str(project.folder / "evals.yaml"))
-    queue.put(Entry(id=run, verb="run", arguments=words, title="t", queued_at=time.time()))
+    queue.put(Entry(id=run, job=job_for(queue), title="t", queued_at=time.time()))
     with serving(project.folder, "--read-only") as served:
         with pytest.raises(ServerError, match="read-only"):
             served.server.start("evals.yaml")

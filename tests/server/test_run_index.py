@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from rejoinder.model import Result
 from rejoinder.report.page.pairs import Sides
-from rejoinder.report.page.rows import Frame, row_of
 from rejoinder.run_files import RunDamaged
 from rejoinder.server import row_store, run_index
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pair_index import PairIndex
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import ORDER, RunIndex
+from rejoinder.views.rows import Frame, row_of
 from tests.kit import bounded
 from tests.report.courses import LOST, said
 from tests.report.exports import result

@@ -9,23 +9,26 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from rejoinder.client import RunState
-from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.effects import Fork
 from rejoinder.gates.verbs import bless_run as bless
 from rejoinder.history.notes import set_notes
 from rejoinder.model.history import LONGEST_NOTE, MOST_TAGS, Notes, Tag
-from rejoinder.model.results import Result
+from rejoinder.model.results import Result, check_at
 from rejoinder.model.suite import file_in_project
-from rejoinder.project import display_path
-from rejoinder.report.page.records import check_at
-from rejoinder.report.page.rows import Frame, frame_of, suite_of, suite_word
+from rejoinder.project.folders import display_path
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.state import state_of
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.api_runs import Nothing, enqueue, queued
 from rejoinder.server.errors import ApiError
 from rejoinder.server.found import open_run
+from rejoinder.server.jobs import ForkJob, GradeJob, RerunJob
 from rejoinder.server.labels import REPLIES, LabelRow, add_row, asked_of, is_digest, label_file, label_id
 from rejoinder.server.posted import known_targets
 from rejoinder.server.queue import Entry
 from rejoinder.server.result_lines import placed_results
+from rejoinder.views.rows import Frame, frame_of, suite_of, suite_word
 
 Text: TypeAlias = Annotated[str, Meta(max_length=200_000)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -107,21 +110,20 @@ async def fork_run(api: Api, call: Call) -> RunState:
         known = {target.name for target in receipt.targets} | known_targets(api.settings.root)
         if wanted.target is not None and wanted.target not in known and not api.settings.allow_targets:
             raise ApiError(422, f"there is no target {wanted.target[:100]!r}", code="names-target")
-        options = {
-            "--case": wanted.case,
-            "--suite": suite,
-            "--of": wanted.of,
-            "--trial": wanted.trial,
-            "--turn": wanted.turn,
-            "--prompt": wanted.prompt,
-            "--system": wanted.system,
-            "--target": wanted.target,
-            "--variant": wanted.variant,
-            "--repeat": wanted.repeat,
-        }
-        words = (f"{option}={value}" for option, value in options.items() if value is not None)
+        taken = Fork(
+            turn=wanted.turn,
+            prompt=wanted.prompt,
+            system=wanted.system,
+            suite=suite or "",
+            of=wanted.of or "",
+            trial=wanted.trial,
+        )
+        targets, variants = (() if name is None else (name,) for name in (wanted.target, wanted.variant))
+        options = RunOptions(repeat=wanted.repeat).changed(
+            cases=(wanted.case,), targets=targets, variants=variants, fork=taken
+        )
         title = f"fork of {run}, {wanted.case}, turn {wanted.turn}"
-        return enqueue(api, "fork", ("fork", str(recorded.folder.path), *words), title=title, of=run)
+        return enqueue(api, ForkJob(str(recorded.folder.path), options.flat()), title=title, of=run)
 
     return await queued(api, await asyncio.to_thread(fork))
 
@@ -142,23 +144,26 @@ async def grade_run(api: Api, call: Call) -> RunState:
     run = call.path["run"]
 
     def grade() -> Entry:
-        recorded = open_run(api, run)
-        if recorded.folder.is_busy:
-            raise ApiError(409, f"run {run} has not ended", code="busy")
-        return enqueue(api, "grade", ("grade", str(recorded.folder.path)), title=f"new grades of {run}", of=run)
+        recorded = _open_ended(api, run)
+        return enqueue(api, GradeJob(str(recorded.folder.path)), title=f"new grades of {run}", of=run)
 
     return await queued(api, await asyncio.to_thread(grade))
+
+
+def _open_ended(api: Api, run: str) -> RecordedRun:
+    """A run that is not running. Another process may have it open: the queue tries again until that has ended."""
+    recorded = open_run(api, run)
+    if state_of(recorded.folder).status == "running":
+        raise ApiError(409, f"run {run} has not ended", code="busy")
+    return recorded
 
 
 async def rerun_failed(api: Api, call: Call) -> RunState:
     run = call.path["run"]
 
     def rerun() -> Entry:
-        recorded = open_run(api, run)
-        if recorded.folder.is_busy:
-            raise ApiError(409, f"run {run} has not ended", code="busy")
-        words = ("run", f"--failed-from={recorded.folder.path}")
-        return enqueue(api, "run", words, title=f"what failed in {run}", of=run)
+        recorded = _open_ended(api, run)
+        return enqueue(api, RerunJob(str(recorded.folder.path)), title=f"what failed in {run}", of=run)
 
     return await queued(api, await asyncio.to_thread(rerun))
 

@@ -15,21 +15,23 @@ from starlette.responses import Response
 
 from rejoinder._version import __version__
 from rejoinder.client import Health, project_mark
-from rejoinder.engine.comparing import Wanted, compare_recorded
-from rejoinder.engine.recorded import RecordedRun
+from rejoinder.engine.run import sound_run
+from rejoinder.exports.comparison_json import write_comparisons_json
 from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.figures import MARGIN
 from rejoinder.model.runs import is_run_id
-from rejoinder.project import user_values
-from rejoinder.providers.model_list import known_models
+from rejoinder.prices.model_list import known_models
+from rejoinder.project.user_files import user_values
 from rejoinder.providers.settings import model_of
-from rejoinder.report.comparison_json import write_comparisons_json
+from rejoinder.runs.comparing import Wanted, compare_all
+from rejoinder.runs.recorded import RecordedRun
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.errors import ApiError, no_run
 from rejoinder.server.found import open_run
 from rejoinder.server.labels import REPLIES, LabelFile, LabelRow, is_digest, label_file, label_files, read_rows
-from rejoinder.suite import open_project, read_prices, read_targets
+from rejoinder.suite.configuration import open_project, read_prices
 from rejoinder.suite.discover import looks_like_suite
+from rejoinder.suite.targets import read_targets
 
 MOST_SUITES = 1000
 _BASELINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -190,7 +192,7 @@ async def compare_runs(api: Api, call: Call) -> Response:
 
     def compare() -> str:
         recorded = [_run_or_baseline(api, name) for name in names]
-        return "".join(write_comparisons_json(compare_recorded(recorded, Wanted(MARGIN))))
+        return "".join(write_comparisons_json(compare_all(map(sound_run, recorded), Wanted(MARGIN))))
 
     return Response(await asyncio.to_thread(compare), media_type="application/json")
 
@@ -218,7 +220,10 @@ ROUTES = (
     _list("/models", list_models, "Models whose prices are known.", ModelsAnswer, ModelsQuery),
     _list("/labels", list_labels, "The files of labels that people gave in the viewer.", LabelsAnswer),
     _list(
-        "/labels/{name}", show_labels, "The labels for one judge; `replies`: those of replies alone.", LabelRowsAnswer
+        "/labels/{name}",
+        show_labels,
+        "The labels for one judge; `replies`: labels given without a judge.",
+        LabelRowsAnswer,
     ),
     _list("/compare/{a}/{b}", compare_runs, "Run B against run A; each is a run or a baseline.", ComparisonAnswer),
 )

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-from rejoinder.engine.folder import RunBusy
 from rejoinder.errors import MissingKey, RejoinderError, SuiteError, decoding_reason
 from rejoinder.run_files import RunDamaged
+from rejoinder.runs.folder import RunBusy
 from rejoinder.server.damage import Damage
 from rejoinder.server.errors import ApiError
 from rejoinder.server.known import Known

@@ -13,18 +13,19 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from rejoinder.client import QueueAnswer, RunChoices, RunState, StartRun, StopAnswer
-from rejoinder.engine.folder import remove_run
 from rejoinder.errors import UsageError
 from rejoinder.history.notes import read_notes
 from rejoinder.history.query import Query, Range, Sort, find_runs
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.history import Notes, Outcome, RunRow
-from rejoinder.project import user_values
+from rejoinder.project.user_files import user_values
+from rejoinder.runs.folder import remove_run
 from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.errors import ApiError, no_run
 from rejoinder.server.found import Looked, in_project, locate, look
-from rejoinder.server.posted import check_file_names, check_own, check_posted
-from rejoinder.server.queue import SUITE, Entry, Verb
+from rejoinder.server.jobs import Job, ResumeJob, RunJob
+from rejoinder.server.posted import check_file_names, check_own, check_posted, options_of
+from rejoinder.server.queue import SUITE, Entry
 
 MOST_LISTED = 500
 Least = Annotated[float, Meta(ge=0)]
@@ -76,7 +77,7 @@ class RunsQuery(Struct, frozen=True, kw_only=True):
 
 def _finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise ApiError(422, f"{value} is no amount", code="invalid")
+        raise ApiError(422, f"{value} is not an amount", code="invalid")
     return value
 
 
@@ -156,17 +157,8 @@ async def start_run(api: Api, call: Call) -> RunState:
         raise ApiError(422, "give either `suite` or `yaml`", code="invalid")
     if wanted.files and wanted.yaml is None:
         raise ApiError(422, "`files` belong to a suite in `yaml`", code="invalid")
-    _refuse_nul((wanted.suite or "", *words_of(wanted.options)))
     entry = await asyncio.to_thread(_enqueue_posted if wanted.suite is None else _enqueue_own, api, wanted)
     return await queued(api, entry)
-
-
-def _refuse_nul(words: tuple[str, ...]) -> None:
-    """No word of a command, and no name of a file, can hold it."""
-    for word in words:
-        if "\0" in word:
-            option = word.partition("=")[0] if word.startswith("--") else "a text"
-            raise ApiError(422, f"{option.replace(chr(0), '')[:40]} holds the character U+0000", code="invalid")
 
 
 async def queued(api: Api, entry: Entry) -> RunState:
@@ -181,7 +173,7 @@ def _enqueue_own(api: Api, wanted: StartRun) -> Entry:
     path = Path(saved) if saved is not None else in_project(api.settings.root, wanted.suite)
     with api.loading:
         check_own(api.settings, path, wanted.options)
-    return enqueue(api, "run", ("run", str(path), *words_of(wanted.options)), title=wanted.suite)
+    return enqueue(api, _run_job(path, wanted.options), title=wanted.suite)
 
 
 def _enqueue_posted(api: Api, wanted: StartRun) -> Entry:
@@ -193,8 +185,8 @@ def _enqueue_posted(api: Api, wanted: StartRun) -> Entry:
         digests = api.queue.add_files(run, {**wanted.files, SUITE: wanted.yaml})
         with api.loading:
             title = check_posted(api.settings, api.queue.path / run, wanted)
-        arguments = ("run", str(api.queue.path / run / SUITE), *words_of(wanted.options))
-        entry = Entry(id=run, verb="run", arguments=arguments, title=title, queued_at=time.time(), files=digests)
+        job = _run_job(api.queue.path / run / SUITE, wanted.options)
+        entry = Entry(id=run, job=job, title=title, queued_at=time.time(), files=digests)
         api.queue.put(entry)
     except BaseException:
         api.queue.discard(run)
@@ -202,12 +194,14 @@ def _enqueue_posted(api: Api, wanted: StartRun) -> Entry:
     return entry
 
 
-def enqueue(
-    api: Api, verb: Verb, arguments: tuple[str, ...], *, title: str, of: str | None = None, run: str | None = None
-) -> Entry:
-    _refuse_nul(arguments)
+def _run_job(suite: Path, choices: RunChoices) -> RunJob:
+    return RunJob(str(suite), options_of(choices).flat())
+
+
+def enqueue(api: Api, job: Job, *, title: str, of: str | None = None, run: str | None = None) -> Entry:
+    """`run`: the id of a run that exists. `of`: the run that is graded or forked."""
     name = api.queue.reserve(run)
-    entry = Entry(id=name, verb=verb, arguments=arguments, title=title[:500], queued_at=time.time(), of=of)
+    entry = Entry(id=name, job=job, title=title[:500], queued_at=time.time(), of=of)
     try:
         api.queue.put(entry)
     except BaseException:
@@ -216,40 +210,13 @@ def enqueue(
     return entry
 
 
-_LISTS = {"targets": "--target", "variants": "--variant", "cases": "--case", "tags": "--tag"}
-_VALUES = {
-    "repeat": "--repeat",
-    "limit": "--limit",
-    "workers": "--workers",
-    "timeout_s": "--timeout",
-    "max_retries": "--max-retries",
-    "budget_usd": "--budget-usd",
-    "budget_tokens": "--budget-tokens",
-    "max_tokens": "--max-tokens",
-    "system_prompt": "--system-prompt",
-}
-_FLAGS = {"fail_fast": "--fail-fast", "cache": "--cache", "include_messages": "--include=messages"}
-
-
-def words_of(choices: RunChoices) -> tuple[str, ...]:
-    """The choices as words of the command line. A value stands in the word of its option, so it is never one itself."""
-    lists = [f"{option}={value}" for name, option in _LISTS.items() for value in getattr(choices, name)]
-    defaults = RunChoices()
-    values = [
-        f"{option}={getattr(choices, name)}"
-        for name, option in _VALUES.items()
-        if getattr(choices, name) != getattr(defaults, name)
-    ]
-    return (*lists, *values, *(option for name, option in _FLAGS.items() if getattr(choices, name)))
-
-
 async def stop_run(api: Api, call: Call) -> RunState:
     run = call.path["run"]
     state = (await asyncio.to_thread(look, api, run)).state
     entry = await asyncio.to_thread(api.queue.find, run)
     if entry is None or not entry.is_waiting:
         if state.status == "running":
-            raise ApiError(409, f"run {run} was not started by this server; stop it with Ctrl-C where it was started")
+            raise ApiError(409, f"run {run} was not started by this server; stop it with Ctrl-C in its own terminal")
         return state
     await api.supervisor.stop(run)
     return (await asyncio.to_thread(look, api, run)).state
@@ -278,8 +245,8 @@ async def resume_run(api: Api, call: Call) -> RunState:
         folder = locate(api, run)
         if folder is None:
             raise no_run(run)
-        again = ("--retry-errors",) if wanted.retry_errors else ()
-        return enqueue(api, "resume", ("resume", str(folder.path), *again), title=found.state.title, run=run)
+        job = ResumeJob(str(folder.path), wanted.retry_errors)
+        return enqueue(api, job, title=found.state.title, run=run)
 
     return await queued(api, await asyncio.to_thread(resume))
 
@@ -325,7 +292,7 @@ ROUTES = (
         status=202,
         errors=(400, 403, 404, 409, 422, 429),
     ),
-    Route(method="GET", path="/queue", handler=show_queue, summary="Runs that wait or go on.", answer=QueueAnswer),
+    Route(method="GET", path="/queue", handler=show_queue, summary="Queued and running runs.", answer=QueueAnswer),
     Route(
         method="POST",
         path="/queue/stop",
@@ -355,7 +322,7 @@ ROUTES = (
         method="POST",
         path="/runs/{run}/stop",
         handler=stop_run,
-        summary="Cancel a run that waits, or stop one that goes on; it can be resumed.",
+        summary="Cancel a queued run, or stop a running one; it can be resumed.",
         body=Nothing,
         answer=RunState,
         errors=(400, 403, 404, 409, 422),

@@ -14,13 +14,13 @@ from time import monotonic
 
 from msgspec import Struct, structs
 
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.verify import find_damage
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.history.index import History, read_history
 from rejoinder.model.history import RunRow
 from rejoinder.run_files import RunDamaged
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.verify import find_damage
 from rejoinder.server.folders import size_of, too_large
 from rejoinder.server.known import Known
 

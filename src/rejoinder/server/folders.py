@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.engine.folder import RunFolder, grades_folders, listed_receipt, runs_folder
 from rejoinder.model.runs import is_run_id
 from rejoinder.run_files import open_file
+from rejoinder.runs.folder import RunFolder, grades_folders, runs_folder
+from rejoinder.runs.state import state_of
 from rejoinder.server.result_lines import LONGEST, MOST_BYTES, PIECE
 
 _LINES = ("results.jsonl", "journal.jsonl", "cases.jsonl")
@@ -26,12 +27,10 @@ def find_folder(root: Path, run: str) -> RunFolder | None:
 
 
 def results_file(folder: RunFolder) -> Path:
-    """The results of a run, whether they are there or not. While it goes on, and where it was killed, they are in a
-    draft, in the order in which conversations ended. A draft in the folder of a run that has ended is none of its."""
-    if not folder.is_busy:
-        receipt = listed_receipt(folder)
-        if receipt is None or receipt.status != "running":
-            return folder.results
+    """The results of a run, whether they are there or not. Those of a run that is running or was killed are in a draft,
+    in the order in which conversations ended. A draft in the folder of a run that has ended does not belong to it."""
+    if state_of(folder).phase not in ("running", "killed"):
+        return folder.results
     drafts = [draft for draft in folder.path.glob(f".{folder.results.name}.*.draft") if not draft.is_symlink()]
     return max(drafts, key=size_of, default=folder.results)
 

@@ -7,20 +7,22 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from rejoinder.client import GOING_ON, RunState, Status
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.recorded import RecordedRun
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.runs import is_run_id
+from rejoinder.model.runs import is_run_id, with_reasons
 from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.state import DAMAGED, NO_RECEIPT, StoredState, state_of
 from rejoinder.server.api_routes import Api
 from rejoinder.server.errors import ApiError, no_run, without_places
 from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
+from rejoinder.server.supervisor import need_of
 
-_CODES: dict[Status, int] = {"damaged": 3, "killed": 3, "refused": 2, "cancelled": 130, "interrupted": 130}
-"""Exit codes of runs whose summary does not say one."""
+_NEVER_BEGUN: dict[Status, int] = {"refused": 2, "cancelled": 130}
+"""Exit codes of entries without a run."""
 
 
 def locate(api: Api, run: str) -> RunFolder | None:
@@ -85,30 +87,29 @@ def _look(api: Api, run: str) -> Looked:
         return Looked(_of_entry(entry))
     try:
         refuse_special_files(folder.path)
-        receipt, summary = folder.read_receipt(), folder.read_summary()
+        stored, summary = state_of(folder), folder.read_summary()
     except RunDamaged as error:
         return Looked(_damaged(run, f"{error.path.name}: {error.reason}"))
     except OSError:
         raise no_run(run) from None
+    receipt = stored.receipt
     if receipt is None:
-        if entry is not None or folder.is_busy:
-            title = "" if entry is None else entry.title
-            return Looked(RunState(id=run, status="running", title=title))
-        return Looked(_damaged(run, "it has no receipt"))
-    status = _status(folder, receipt, entry)
+        return Looked(_without_receipt(run, stored, entry))
+    status = _status(stored, entry, api.settings.root)
     over = status not in GOING_ON
-    if over and receipt.status != "running" and (damage := api.damage.find(folder)):
+    if over and stored.phase == "ended" and (damage := api.damage.find(folder)):
         return Looked(_damaged(run, damage))
+    figures = with_reasons(summary, receipt) if over and stored.phase == "ended" and summary is not None else None
     state = RunState(
         id=run,
         status=status,
         title=title_of(receipt)[:500],
         planned=receipt.planned,
-        done=_done(summary) if over and summary is not None else count_results(api, results_file(folder)),
-        exit_code=_exit_code(status, summary),
+        done=count_results(api, results_file(folder)) if figures is None else _done(figures),
+        exit_code=stored.exit_code(summary) if over else None,
         message=entry.message if entry is not None and entry.ended else None,
     )
-    return Looked(state, receipt, summary if over else None)
+    return Looked(state, receipt, figures)
 
 
 def _done(summary: Summary) -> int:
@@ -118,29 +119,31 @@ def _done(summary: Summary) -> int:
 
 def _of_entry(entry: Entry) -> RunState:
     status: Status = entry.ended or "queued"
-    code, message = _exit_code(status), entry.message or None
+    code, message = _NEVER_BEGUN.get(status), entry.message or None
     return RunState(id=entry.id, status=status, title=entry.title, exit_code=code, message=message)
 
 
 def _damaged(run: str, why: str) -> RunState:
-    return RunState(id=run, status="damaged", exit_code=_exit_code("damaged"), message=why)
+    return RunState(id=run, status="damaged", exit_code=DAMAGED, message=why)
 
 
-def _exit_code(status: Status, summary: Summary | None = None) -> int | None:
-    """What `rejoinder run` ends with; of every run that is over."""
-    if status in GOING_ON:
-        return None
-    unknown = _CODES["damaged"] if summary is None else summary.exit_code
-    return _CODES.get(status, unknown)
+def _without_receipt(run: str, stored: StoredState, entry: Entry | None) -> RunState:
+    """A run whose receipt cannot be read, or is not written yet."""
+    if stored.status == "running" or (stored.damage == NO_RECEIPT and entry is not None and entry.is_waiting):
+        return RunState(id=run, status="running", title="" if entry is None else entry.title)
+    if stored.damage == NO_RECEIPT and entry is not None:
+        return _of_entry(entry)
+    return _damaged(run, stored.damage)
 
 
-def _status(folder: RunFolder, receipt: Receipt, entry: Entry | None) -> Status:
-    """What its files call running is so only while a process has it open; what the queue will resume waits."""
-    if folder.is_busy:
+def _status(stored: StoredState, entry: Entry | None, root: Path) -> Status:
+    """The state of a run as its folder says it. While the queue has it, the queue says it: the run is over when its
+    process is gone, so that it can be graded or deleted as soon as it is."""
+    if entry is None or not entry.is_waiting:
+        return stored.status
+    if need_of(entry, root) == "wait":
         return "running"
-    if entry is not None and entry.is_waiting and not entry.stop:
-        return "queued"
-    return "killed" if receipt.status == "running" else receipt.status
+    return stored.status if entry.stop else "queued"
 
 
 def count_results(api: Api, path: Path) -> int:

@@ -25,10 +25,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rejoinder.engine.seal import code_of
+from rejoinder.runs.seal import code_of
 from rejoinder.server.errors import ApiError, of_status
 from rejoinder.server.log import log_mistake
 from rejoinder.server.settings import LOOPBACK, WILDCARDS, Limits, Settings, as_authority
+from rejoinder.words.numbers import in_seconds
 
 POLICY = "; ".join(
     (
@@ -238,7 +239,7 @@ class Guard:
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            raise ApiError(408, f"the request took longer than {limits.body_s:.0f} s") from None
+            raise ApiError(408, f"the request took longer than {in_seconds(limits.body_s)}") from None
         whole: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
 
         async def replay() -> Message:

@@ -9,9 +9,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from rejoinder.engine.run_report import Scratch
 from rejoinder.locks import lock_within
 from rejoinder.run_files import RunDamaged, open_file, open_to_append
+from rejoinder.runs.report import Scratch
 
 PREFIX = "rejoinder-view-"
 LOCK = "lock"

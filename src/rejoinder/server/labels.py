@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from rejoinder.locks import lock_within
 from rejoinder.model import CheckResult, Result
-from rejoinder.report.course import called
 from rejoinder.run_files import (
     RunDamaged,
     lines_of,
@@ -29,6 +28,7 @@ from rejoinder.run_files import (
 )
 from rejoinder.server.errors import ApiError
 from rejoinder.server.result_lines import read_line
+from rejoinder.words.checks import called
 
 SUFFIX = ".jsonl"
 REPLIES = "replies"

@@ -6,7 +6,8 @@ import logging
 import traceback
 from pathlib import Path
 
-from rejoinder.report.inert import one_line, shorten
+from rejoinder.words.inert import one_line
+from rejoinder.words.numbers import both_ends
 
 LONGEST = 2000
 _log = logging.getLogger("rejoinder.server")
@@ -16,4 +17,4 @@ def log_mistake(what: str, error: BaseException) -> None:
     """A mistake of ours: what was done, what came of it, and the line of code."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    _log.error("%s", one_line(shorten(f"{what}: {type(error).__name__}: {error}{at}", LONGEST)))
+    _log.error("%s", one_line(both_ends(f"{what}: {type(error).__name__}: {error}{at}", LONGEST)))

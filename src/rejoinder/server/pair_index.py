@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from rejoinder.engine.results import read_result
 from rejoinder.model import Result
 from rejoinder.report.page.pairs import CHANGES, PairRow, Sides, pair_of
+from rejoinder.runs.results import read_result
 from rejoinder.server.result_lines import Placed, placed_results
 from rejoinder.server.row_store import NOWHERE, Address, RowStore, RowWriter, addressed
 

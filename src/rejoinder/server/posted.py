@@ -16,25 +16,28 @@ from typing import Any
 from msgspec import Struct, structs
 
 from rejoinder.client import RunChoices, StartRun
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import survey_plan
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import FilePart, Problem, Suite, Webhook
 from rejoinder.model.checks import Check
 from rejoinder.model.providers import row_of
 from rejoinder.model.tools import McpTools, PythonTool, runs_code
-from rejoinder.project import recording_files, user_values
-from rejoinder.review import load_suites
+from rejoinder.project.files import recording_files
+from rejoinder.project.user_files import user_values
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import RunOptions
 from rejoinder.server.errors import ApiError
 from rejoinder.server.queue import ENTRY, LOG, SUITE
 from rejoinder.server.references import Kind, Reference, find_expressions, find_references
 from rejoinder.server.settings import Settings
-from rejoinder.suite import find_files, open_project, read_path, read_rows, read_targets, resolve
-from rejoinder.suite.configuration import Project
-from rejoinder.suite.datasets import SUFFIXES
+from rejoinder.suite.configuration import Project, open_project
+from rejoinder.suite.datasets import SUFFIXES, read_rows
+from rejoinder.suite.discover import find_files
+from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.source import read_source
+from rejoinder.suite.targets import read_targets, resolve
 from rejoinder.suite.yaml import Document
+from rejoinder.validation.review import load_suites
 
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,99}/){0,7}[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _OWN_NAMES = (ENTRY, LOG, SUITE)
@@ -61,9 +64,8 @@ _FREED_BY_CODE: tuple[Kind, ...] = ("code", "file", "file-or-text")
 
 
 def options_of(choices: RunChoices) -> RunOptions:
-    return RunOptions(repeat=choices.repeat).changed(
-        **{name: getattr(choices, name) for name in RunChoices.__struct_fields__ if name != "repeat"}
-    )
+    """The options of a run by the same names."""
+    return RunOptions().changed(**structs.asdict(choices))
 
 
 def check_own(settings: Settings, path: Path, choices: RunChoices) -> None:

@@ -20,13 +20,11 @@ import time
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.engine.folder import RunFolder, grades_folder, keep_out_of_git, new_run_id, runs_folder
-from rejoinder.engine.seal import VARIABLE, code_of
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.locks import lock_within
 from rejoinder.model.runs import is_run_id
@@ -39,8 +37,10 @@ from rejoinder.run_files import (
     refuse_linked_folder,
     replace_file,
 )
+from rejoinder.runs.folder import RunFolder, grades_folder, keep_out_of_git, new_run_id, runs_folder
+from rejoinder.runs.seal import VARIABLE, code_of
+from rejoinder.server.jobs import GradeJob, Job, job_of
 
-Verb: TypeAlias = Literal["run", "resume", "fork", "grade"]
 ENTRY = "entry.json"
 LOG = "log"
 SUITE = "suite.yaml"
@@ -64,9 +64,7 @@ class InQueue(RejoinderError):
 
 class Entry(Struct, frozen=True, kw_only=True):
     id: str
-    verb: Verb
-    arguments: tuple[str, ...]
-    """The words of the command after `rejoinder`."""
+    job: Job
     title: str
     """What is run, in a list."""
     queued_at: float
@@ -88,12 +86,31 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     def folder(self, root: Path) -> RunFolder:
         """Where its run is, or will be."""
-        parent = grades_folder(root, self.of) if self.verb == "grade" and self.of else runs_folder(root)
+        parent = grades_folder(root, self.of) if isinstance(self.job, GradeJob) and self.of else runs_folder(root)
         return RunFolder(parent / self.id)
 
 
+class _EarlierEntry(Struct, frozen=True, kw_only=True):
+    """An entry that an earlier version wrote: the words of a command instead of a job. It goes with `CommandJob`."""
+
+    id: str
+    arguments: tuple[str, ...]
+    title: str
+    queued_at: float
+    of: str | None = None
+    files: dict[str, str] = {}
+    stop: bool = False
+    ended: Literal["cancelled", "refused"] | None = None
+    message: str = ""
+
+    def as_entry(self) -> Entry:
+        fields = structs.asdict(self)
+        return Entry(job=job_of(fields.pop("arguments")), **fields)
+
+
 class _Sealed(Struct, frozen=True):
-    entry: Entry
+    entry: msgspec.Raw
+    """JSON of an entry. The code is checked before it is read as one."""
     code: str
 
 
@@ -146,7 +163,7 @@ class Queue:
                 return run
         raise UsageError(
             f"no folder can be made in {self.path} for run {name}" if name else f"no folder can be made in {self.path}",
-            "Delete what stands in its place.",
+            "Delete what is in its place.",
         )
 
     @property
@@ -167,10 +184,11 @@ class Queue:
 
     def put(self, entry: Entry) -> None:
         """Write an entry, so that it outlives this process and the machine's power. Raises UsageError."""
-        code = code_of(self._sealed_content(entry))
+        content = msgspec.json.encode(entry)
+        code = code_of(self._sealed_content(content))
         if code is None:
             raise UsageError(
-                "runs cannot be queued without a key of yours to seal them with",
+                "runs cannot be queued without your key to seal them with",
                 f"Set {VARIABLE} to at least 16 characters, or use an account with a home folder.",
             )
         folder = self.path / entry.id
@@ -179,7 +197,8 @@ class Queue:
             with contextlib.suppress(FileNotFoundError):  # of an entry that is changed because they are gone
                 _sync(path)
         with replace_file(folder / ENTRY) as stream:
-            stream.write(msgspec.json.format(msgspec.json.encode(_Sealed(entry, code.decode())), indent=2) + b"\n")
+            sealed = _Sealed(msgspec.Raw(content), code.decode())
+            stream.write(msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n")
         for one in (folder, self.path):
             _sync(one)
 
@@ -197,9 +216,11 @@ class Queue:
             if folder.is_symlink() or self._is_behind_a_link:
                 return None
             sealed = msgspec.json.decode(read_whole(folder / ENTRY, LARGEST_ENTRY), type=_Sealed)
-            code = code_of(self._sealed_content(sealed.entry), create=False)
-            if code is not None and hmac.compare_digest(code.decode(), sealed.code) and sealed.entry.id == run:
-                return sealed.entry
+            content = msgspec.json.format(sealed.entry, indent=-1)
+            code = code_of(self._sealed_content(content), create=False)
+            if code is not None and hmac.compare_digest(code, sealed.code.encode()):
+                entry = _read_entry(content)
+                return entry if entry.id == run else None
         return None
 
     def entries(self) -> list[Entry]:
@@ -253,13 +274,15 @@ class Queue:
         except (OSError, RunDamaged):
             return ""
 
-    def _sealed_content(self, entry: Entry) -> bytes:
-        return (
-            b"rejoinder queue\n"
-            + str(self.root).encode("utf-8", "surrogateescape")
-            + b"\n"
-            + msgspec.json.encode(entry)
-        )
+    def _sealed_content(self, entry: bytes) -> bytes:
+        return b"rejoinder queue\n" + str(self.root).encode("utf-8", "surrogateescape") + b"\n" + entry
+
+
+def _read_entry(content: bytes) -> Entry:
+    try:
+        return msgspec.json.decode(content, type=Entry)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(content, type=_EarlierEntry).as_entry()
 
 
 def _remove(path: Path) -> None:

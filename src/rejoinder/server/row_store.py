@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from rejoinder.engine.results import read_result
 from rejoinder.model import Result, ToolCall
-from rejoinder.report.page.rows import Row
 from rejoinder.run_files import open_file
+from rejoinder.runs.results import read_result
 from rejoinder.server.errors import ApiError
+from rejoinder.views.rows import RowView
 
 BATCH = 500
 """Rows that are written at once."""
@@ -37,7 +37,8 @@ DIFFERENT = "different"
 _TABLES = """
 create table rows (
     at integer primary key, offset integer, size integer, suite text, "case" text, target text, variant text,
-    trial integer, rank integer, tags text, found text, row blob, before integer, before_size integer, "of" integer
+    trial integer, rank integer, tags text, clusters text, found text, row blob, before integer, before_size integer,
+    "of" integer
 );
 create table cases (id integer primary key, suite text, "case" text, passed integer, others integer);
 create unique index by_name on cases (suite, "case");
@@ -50,7 +51,7 @@ create table hits (search integer, at integer, primary key (search, at)) without
 """
 
 
-_Row = TypeVar("_Row", bound=Row)
+_Row = TypeVar("_Row", bound=RowView)
 Place: TypeAlias = tuple[int | None, int | None]
 """Offset and size of a line; None where there is none."""
 NOWHERE: Place = (None, None)
@@ -74,13 +75,15 @@ class Query(Struct, frozen=True):
     variant: str = ""
     tag: str = ""
     q: str = ""
+    why: str = ""
+    """The name of a cluster."""
 
 
 class Found(Struct, frozen=True):
     """A page of rows, how many there are in all, and how many each pill would show under the other filters."""
 
     total: int
-    rows: Sequence[Row]
+    rows: Sequence[RowView]
     counts: dict[str, int]
 
 
@@ -213,6 +216,9 @@ class RowStore(Generic[_Row]):
         if query.tag:
             parts.append("instr(tags, ?)")
             values.append(f"\n{query.tag}\n")
+        if query.why:
+            parts.append("instr(clusters, ?)")
+            values.append(f"\n{query.why}\n")
         if wanted := folded(query.q[:LONGEST_SEARCH]):
             search = self._search(wanted) if len(wanted) >= SHORTEST_SEARCH else 0
             parts.append("(instr(found, ?) or at in (select at from hits where search = ?))")
@@ -275,12 +281,13 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _columns_of(row: Row, rank: int, here: Place, before: Place) -> tuple[Any, ...]:
+def _columns_of(row: RowView, rank: int, here: Place, before: Place) -> tuple[Any, ...]:
     texts = (row.title, row.case, row.suite, row.target, row.variant or "", *row.tags, row.why)
     found, tags = "\n".join(map(folded, texts)), "\n".join(("", *row.tags, ""))
+    clusters = "\n".join(("", *row.clusters, ""))
     name = (row.suite, row.case, row.target, row.variant or "", row.trial)
     counted = (int(row.outcome in PASSED), int(row.outcome not in (*PASSED, "skipped")))
-    return (row.at, *here, *name, rank, tags, found, msgspec.json.encode(row), *before, *counted)
+    return (row.at, *here, *name, rank, tags, clusters, found, msgspec.json.encode(row), *before, *counted)
 
 
 class RowWriter:
@@ -290,7 +297,7 @@ class RowWriter:
         self._store = store
         self._waiting: list[tuple[Any, ...]] = []
 
-    def add(self, row: Row, rank: int, here: Place, before: Place = NOWHERE) -> bool:
+    def add(self, row: RowView, rank: int, here: Place, before: Place = NOWHERE) -> bool:
         """Were rows written? The others wait for `write`."""
         self._waiting.append(_columns_of(row, rank, here, before))
         if len(self._waiting) < BATCH:
@@ -308,7 +315,7 @@ class RowWriter:
 
 _COUNT = """insert into cases (suite, "case", passed, others) values (?, ?, ?, ?)
 on conflict (suite, "case") do update set passed = passed + excluded.passed, others = others + excluded.others"""
-_INSERT = f"""insert into rows values ({", ".join(f"?{place}" for place in range(1, 15))},
+_INSERT = f"""insert into rows values ({", ".join(f"?{place}" for place in range(1, 16))},
 (select id from cases where suite = ?4 and "case" = ?5))"""
 _IN_TWO = '"of" in (select id from cases where passed and others)'
 

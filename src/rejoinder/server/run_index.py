@@ -17,11 +17,11 @@ from time import monotonic
 from msgspec import Struct, structs
 
 from rejoinder.model import Result
-from rejoinder.report.page.rows import Frame, Row, row_of
 from rejoinder.run_files import RunDamaged, open_file
 from rejoinder.server.errors import ApiError
 from rejoinder.server.result_lines import LONGEST, MOST, MOST_BYTES, bounded_lines, read_line
 from rejoinder.server.row_store import Address, RowStore, RowWriter, addressed
+from rejoinder.views.rows import Frame, RowView, row_of
 
 _TAIL = 64
 """Bytes before the place where the walk ended, by which a file is known again."""
@@ -42,12 +42,12 @@ class State(Struct, frozen=True):
     """What is wrong with the first line that is not a result."""
 
 
-class RunIndex(RowStore[Row]):
+class RunIndex(RowStore[RowView]):
     """The index of one file of results, made by `grow`."""
 
     def __init__(self, source: Path, place: Path, frame: Frame) -> None:
         """`frame`: what rows need to know of their run."""
-        super().__init__(place, ORDER, Row, (source,))
+        super().__init__(place, ORDER, RowView, (source,))
         self._frame = frame
         self._state = State(0, done=False)
         self._offset = 0

@@ -47,7 +47,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except socket.gaierror:
-        raise UsageError(f"{host} is no address of this machine", "Use --host with an address or a name.") from None
+        raise UsageError(f"{host} is not an address of this machine", "Use --host with an address or a name.") from None
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         if hasattr(socket, "SO_REUSEADDR") and not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):

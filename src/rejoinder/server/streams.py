@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from rejoinder.report.page.records import to_bytes
 from rejoinder.server.errors import ApiError
+from rejoinder.words.inert import to_bytes
 
 BEAT_S = 15.0
 """How often a silent stream shows that it is alive, so that a broken connection is noticed."""

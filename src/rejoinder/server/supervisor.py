@@ -22,13 +22,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rejoinder.engine.folder import BUSY_CODE, RunBusy
 from rejoinder.errors import RejoinderError
-from rejoinder.report.inert import one_line, shorten
 from rejoinder.run_files import RunDamaged
+from rejoinder.runs.folder import BUSY_CODE, RunBusy
+from rejoinder.server.jobs import Job, ResumeJob
 from rejoinder.server.log import log_mistake
 from rejoinder.server.queue import LOG, LONGEST_MESSAGE, Entry, Queue
 from rejoinder.server.settings import TOKEN_VARIABLE
+from rejoinder.words.inert import one_line
+from rejoinder.words.numbers import both_ends
 
 LOOK_S = 0.5
 """How often the folder is looked at: another server may have put something in, or a process may have ended."""
@@ -52,7 +54,7 @@ def need_of(entry: Entry, root: Path) -> Need:
     """What an entry needs next, by its run's folder."""
     folder = entry.folder(root)
     if not folder.path.is_dir() or folder.path.is_symlink():
-        return "gone" if entry.verb == "resume" else "start"
+        return "gone" if isinstance(entry.job, ResumeJob) else "start"
     if folder.is_busy:
         return "wait"
     try:
@@ -62,7 +64,7 @@ def need_of(entry: Entry, root: Path) -> Need:
     if receipt is None:
         return "start"
     # To resume what has ended does nothing, so it may be done twice.
-    goes_on = receipt.status in _CUT_OFF or entry.verb == "resume"
+    goes_on = receipt.status in _CUT_OFF or isinstance(entry.job, ResumeJob)
     return "resume" if goes_on and not entry.stop else "ended"
 
 
@@ -124,7 +126,7 @@ class Supervisor:
             if isinstance(error, RunBusy) or (isinstance(error, OSError) and error.errno in _PASSING):
                 return
             with contextlib.suppress(OSError, RejoinderError):
-                self._fail(entry, f"it cannot be run: {one_line(shorten(str(error), LONGEST_MESSAGE))}")
+                self._fail(entry, f"it cannot be run: {one_line(both_ends(str(error), LONGEST_MESSAGE))}")
 
     async def _take(self, entry: Entry, need: Need | None, *, is_free: bool) -> bool:
         """Do what one entry needs; True where its process was started."""
@@ -154,21 +156,21 @@ class Supervisor:
         if need == "start" and not self._queue.has_its_files(entry):
             self._fail(entry, "its files are not what was posted")
             return False
-        own = need == "start" or entry.verb == "resume"
-        process = await self._start(entry, entry.arguments if own else ("resume", str(folder.path)))
+        own = need == "start" or isinstance(entry.job, ResumeJob)
+        process = await self._start(entry, entry.job if own else ResumeJob(str(folder.path)))
         self._children[entry.id] = process
         watch = asyncio.create_task(self._watch(entry.id, process))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
         return True
 
-    async def _start(self, entry: Entry, words: tuple[str, ...]) -> asyncio.subprocess.Process:
+    async def _start(self, entry: Entry, job: Job) -> asyncio.subprocess.Process:
         environment = {**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
         environment.pop(TOKEN_VARIABLE, None)  # what a run starts has no use for it
         with (self._queue.path / entry.id / LOG).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 # -P: modules of the project do not take the places of the standard library's.
-                *(sys.executable, "-P", "-m", "rejoinder.cli.queued_run", entry.id),
+                *(sys.executable, "-P", "-m", "rejoinder.server.worker_process", entry.id),
                 cwd=self._queue.root,
                 env=environment,
                 stdin=asyncio.subprocess.PIPE,
@@ -177,8 +179,8 @@ class Supervisor:
                 start_new_session=True,  # Ctrl-C in the terminal is the server's
             )
         assert process.stdin is not None
-        # Words of a command may be longer than a system takes them; it is not waited for, the process reads at once.
-        process.stdin.write(msgspec.json.encode(words) + b"\n")
+        # A prompt may be longer than a system takes words; it is not waited for, the process reads at once.
+        process.stdin.write(msgspec.json.encode(job) + b"\n")
         return process
 
     async def _watch(self, run: str, process: asyncio.subprocess.Process) -> None:

@@ -16,9 +16,6 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.report.page.grid import Cell, shown_cell
 from rejoinder.report.page.markup import Child, Markup, element, table
-from rejoinder.report.page.overview import when
-from rejoinder.report.page.rows import Frame, Row, frame_of, row_of
-from rejoinder.report.words import count, shortened
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import pieces
@@ -26,6 +23,8 @@ from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pages.listed import Listed, age, listed
 from rejoinder.server.result_lines import placed_results
+from rejoinder.views.rows import Frame, RowView, frame_of, row_of
+from rejoinder.words.numbers import count, shortened, when
 
 MOST_RUNS = 40
 MOST_BYTES = 1 << 29
@@ -38,7 +37,7 @@ class Past(Struct, frozen=True):
     """The conversations of the case in one run."""
 
     listed: Listed
-    rows: list[Row]
+    rows: list[RowView]
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -97,7 +96,7 @@ def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
             yield Past(one, rows)
 
 
-def find_case(path: Path, suite: str, case: str, frame: Frame) -> Iterator[Row]:
+def find_case(path: Path, suite: str, case: str, frame: Frame) -> Iterator[RowView]:
     """The rows of a case. Only lines that hold its id are read."""
     needle = b'"id":' + msgspec.json.encode(case)
     rows = (row_of(one.result, one.at, frame) for one in placed_results(path, needle))
@@ -126,7 +125,7 @@ def _row(past: Past, columns: list[str]) -> Markup:
     return element("tr", None, element("th", {"scope": "row"}, _run(past.listed)), shown)
 
 
-def _column(row: Row) -> str:
+def _column(row: RowView) -> str:
     return f"{row.target} / {row.variant}" if row.variant else row.target
 
 

@@ -12,20 +12,19 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder._version import __version__
-from rejoinder.engine.comparing import compare_reports
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run_report import RunReport
-from rejoinder.engine.system_prompts import SystemPrompts
-from rejoinder.engine.verify import sound_run
+from rejoinder.engine.run import sound_run
 from rejoinder.errors import RejoinderError
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.report.page.columns import Head, RunNames
 from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.page.markup import Markup, element
 from rejoinder.report.page.overview import judge_words, title_of
 from rejoinder.report.page.pairs import Matching, Sides
-from rejoinder.report.page.records import Conversation, conversation_of
-from rejoinder.report.page.rows import Head, RunNames, frame_of, row_of
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
+from rejoinder.runs.comparing import compare_reports
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.report import RunReport
+from rejoinder.runs.system_prompts import SystemPrompts
 from rejoinder.server.damage import stamp_of
 from rejoinder.server.errors import ApiError
 from rejoinder.server.folders import too_large
@@ -36,6 +35,8 @@ from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pair_index import PairIndex
 from rejoinder.server.row_store import Address, Query
+from rejoinder.views.conversation import ConversationView, view_conversation
+from rejoinder.views.rows import frame_of, row_of
 
 MOST_KEPT = 4
 """Comparisons that are kept."""
@@ -54,7 +55,7 @@ class Pairing(Struct, frozen=True):
     index: PairIndex
     sides: Sides
 
-    def conversation(self, address: Address, side: str) -> Conversation | None:
+    def conversation(self, address: Address, side: str) -> ConversationView | None:
         both = self.index.results(address)
         if both is None:
             return None
@@ -62,7 +63,7 @@ class Pairing(Struct, frozen=True):
         if result is None:
             return None
         folder = (self.a if side == "a" else self.b).folder
-        return conversation_of(result, row_of(result, 0, frame), SystemPrompts(folder, result).of(result))
+        return view_conversation(result, row_of(result, 0, frame), SystemPrompts(folder, result).of(result))
 
 
 class Pairings:

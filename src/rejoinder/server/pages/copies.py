@@ -20,13 +20,13 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.model import ChatMessage, CheckResult, Receipt, Result
-from rejoinder.report.inert import OBEYED, to_json
 from rejoinder.run_files import RunDamaged, read_whole
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_asked, number_asked
 from rejoinder.server.pages.data import PATIENCE_S, sound
 from rejoinder.server.pages.desk import Desk
 from rejoinder.suite.yaml import YamlFault, parse_yaml
+from rejoinder.words.inert import OBEYED, to_json
 
 LARGEST_SUITE = 1 << 24
 _PLAIN = ("contains", "icontains", "equals", "match", "not_match", "starts_with", "ends_with", "regex")
@@ -36,7 +36,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9._/:@-]{1,100}")
 """Names that stand in a comment as they are."""
 _CASE_ALONE = "What its suite has for all cases, such as tools or a system prompt, is not in it."
 _AS_TOLD = """\
-# The words of the conversation alone: a system prompt, tools and settings are not in it.
+# Only the words of the conversation: a system prompt, tools and settings are not in it.
 # A run with --include messages keeps requests as they were sent.
 """
 _OBEYED = re.compile(f"[{OBEYED}]")

@@ -11,17 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.system_prompts import SystemPrompts
-from rejoinder.report.page.records import Conversation, conversation_of, to_bytes
-from rejoinder.report.page.rows import Head
+from rejoinder.report.page.columns import Head
 from rejoinder.run_files import RunDamaged
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.system_prompts import SystemPrompts
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import LISTED, address_asked, number_asked, query_asked
 from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import PageData
 from rejoinder.server.row_store import Address, Found, Query, RowStore
 from rejoinder.server.run_index import RunIndex
+from rejoinder.views.conversation import ConversationView, view_conversation
+from rejoinder.words.inert import to_bytes
 
 PATIENCE_S = 5.0
 """How long an answer waits for the index of a large run; the page is told when there is more."""
@@ -60,7 +61,7 @@ def indexed(desk: Desk, request: Request) -> RunIndex:
     return desk.index(sound(desk, request.path_params["run"]), PATIENCE_S)
 
 
-def conversation_at(index: RunIndex, address: Address) -> Conversation | None:
+def conversation_at(index: RunIndex, address: Address) -> ConversationView | None:
     """With the system prompt that was sent. Raises ApiError where the results were changed under the index."""
     row = index.row(address)
     try:
@@ -68,7 +69,7 @@ def conversation_at(index: RunIndex, address: Address) -> Conversation | None:
     except RunDamaged as error:
         raise ApiError(409, f"{error.path.name}: {error.reason}", code="damaged") from None
     system = "" if result is None else SystemPrompts(RunFolder(index.source.parent), result).of(result)
-    return None if row is None or result is None else conversation_of(result, row, system)
+    return None if row is None or result is None else view_conversation(result, row, system)
 
 
 def _rows(store: RowStore[Any], request: Request) -> Any:

@@ -10,20 +10,19 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
-from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run_report import RunReport, read_run
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt
 from rejoinder.model.history import Notes
 from rejoinder.report.page.overview import title_of
-from rejoinder.report.page.rows import PLAIN, frame_of
 from rejoinder.run_files import RunDamaged, refuse_special_files
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.report import RunReport, read_run
+from rejoinder.runs.state import Phase, state_of
 from rejoinder.server.damage import Damage, is_small
 from rejoinder.server.errors import no_run
 from rejoinder.server.folders import find_folder, results_file
@@ -32,20 +31,19 @@ from rejoinder.server.known import Known
 from rejoinder.server.queue import Queue
 from rejoinder.server.run_index import RunIndex
 from rejoinder.server.settings import Settings
+from rejoinder.views.rows import PLAIN, frame_of
 
 MOST_INDEXES = 8
 """Indexes that are kept at once."""
 INDEX_S = 60.0
 """How long verifying a large run waits for its index."""
 
-LookState: TypeAlias = Literal["running", "killed", "ended", "damaged"]
-
 
 class Look(Struct, frozen=True):
     """A run as it is at this moment."""
 
     folder: RunFolder
-    state: LookState
+    state: Phase
     receipt: Receipt | None = None
     report: RunReport | None = None
     """Of a run that has ended: its figures."""
@@ -108,12 +106,12 @@ class Desk:
         folder = self.folder(run)
         try:
             refuse_special_files(folder.path)
-            receipt = folder.read_receipt()
-            if receipt is None:
-                return Look(folder, "running" if folder.is_busy else "damaged", damage="it has no run.json")
-            notes = read_notes(folder)
-            if receipt.status == "running":
-                return Look(folder, "running" if folder.is_busy else "killed", receipt, notes=notes)
+            stored = state_of(folder)
+            if stored.receipt is None:
+                return Look(folder, stored.phase, damage=stored.damage or None)
+            receipt, notes = stored.receipt, read_notes(folder)
+            if stored.phase != "ended":
+                return Look(folder, stored.phase, receipt, notes=notes)
             damage, verified = self._damage_of(folder)
             report = None if damage else read_run(RecordedRun(folder, self.root))
         except RejoinderError as error:

@@ -8,11 +8,11 @@ from starlette.responses import HTMLResponse
 
 from rejoinder._version import __version__
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence, text, verbatim
-from rejoinder.report.page.records import to_bytes
 from rejoinder.report.page.shell import Assets, Page, document
-from rejoinder.report.words import capital
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages import statics
+from rejoinder.words.inert import to_bytes
+from rejoinder.words.numbers import capital
 
 
 class PageData(Struct, frozen=True, kw_only=True, tag_field="page", tag="plain"):

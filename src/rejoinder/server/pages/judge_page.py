@@ -12,13 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.engine.passports import find_passport
 from rejoinder.model.passports import Passport
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.markup import Child, Markup, address, element, table
-from rejoinder.report.page.overview import judge_words, when
-from rejoinder.report.words import capital, count, interval, shortened
+from rejoinder.report.page.overview import judge_words
+from rejoinder.runs.passports import find_passport
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import label_file
 from rejoinder.server.pages.asked import pieces
@@ -26,6 +25,7 @@ from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pages.judged import Judged, digest_asked, judged_in, labels_of
 from rejoinder.server.pages.listed import Listed, age, listed
+from rejoinder.words.numbers import capital, coefficient, count, share, share_range, shortened, when
 
 MOST_RUNS = 60
 """The latest runs that are looked at."""
@@ -82,12 +82,16 @@ def _uses(desk: Desk, digest: str) -> Iterator[Use]:
 def _passport(passport: Passport) -> Markup:
     figures, verdicts = passport.figures, passport.figures.confusion
     rows: list[tuple[str, str, str]] = [
-        ("Agrees with people", _percent(figures.agreement), _ends(figures.agreement_interval)),
-        ("Cohen's kappa", "" if figures.kappa is None else f"{figures.kappa:.2f}", _kappa(figures.kappa_interval)),
-        ("Passes what people pass", _of(passport.passes), _ends(figures.sensitivity_interval)),
-        ("Fails what people fail", _of(passport.fails), _ends(figures.specificity_interval)),
+        (
+            "Agrees with humans",
+            "" if figures.agreement is None else share(figures.agreement),
+            _bounds(figures.agreement_interval),
+        ),
+        ("Cohen's kappa", "" if figures.kappa is None else coefficient(figures.kappa), _kappa(figures.kappa_interval)),
+        ("Passes what humans pass", _of(passport.passes), _bounds(figures.sensitivity_interval)),
+        ("Fails what humans fail", _of(passport.fails), _bounds(figures.specificity_interval)),
     ]
-    heads = ("Question", "Figure", "95 % interval")
+    heads = ("Question", "Figure", "95% interval")
     body = [
         element(
             "tr", None, element("th", {"scope": "row"}, name), element("td", None, value), element("td", None, ends)
@@ -95,7 +99,7 @@ def _passport(passport: Passport) -> Markup:
         for name, value, ends in rows
         if value
     ]
-    wrong = f"It passes {verdicts.judge_only:,} that people fail, and fails {verdicts.human_only:,} that people pass."
+    wrong = f"It passes {verdicts.judge_only:,} that humans fail, and fails {verdicts.human_only:,} that humans pass."
     tested = (
         f"Tested {when(passport.created_at)} with {count(passport.labels.scored, 'label')} of {passport.labels.file}."
     )
@@ -109,16 +113,12 @@ def _passport(passport: Passport) -> Markup:
     )
 
 
-def _percent(rate: float | None) -> str:
-    return "" if rate is None else f"{100 * rate:.0f} %"
-
-
-def _ends(bounds: Interval | None) -> str:
-    return "" if bounds is None else f"{interval(bounds)} %"
+def _bounds(interval: Interval | None) -> str:
+    return "" if interval is None else share_range(interval)
 
 
 def _kappa(bounds: Interval | None) -> str:
-    return "" if bounds is None else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
+    return "" if bounds is None else " to ".join(map(coefficient, bounds))
 
 
 def _of(part: tuple[int, int]) -> str:
@@ -126,7 +126,7 @@ def _of(part: tuple[int, int]) -> str:
 
 
 def _untested(digest: str) -> Markup:
-    words = "It was never tested against people's labels. Label some of its replies, then test it: "
+    words = "It was never tested against human labels. Label some of its replies, then test it: "
     command = f"rejoinder judge test SUITE --check {digest} --labels {label_file(Path(), digest)}"
     return element("p", {"class": "say"}, words, element("code", None, command))
 
@@ -179,7 +179,7 @@ def _disagreement(run: str, one: Judged) -> Markup:
         "li",
         None,
         element("a", {"href": f"/runs/{run}/c/{name}{turn}", "dir": "auto"}, one.reply.title),
-        element("span", {"class": "about"}, f"people: {people}; judge: {judge}"),
+        element("span", {"class": "about"}, f"human: {people}; judge: {judge}"),
         element("blockquote", {"class": "txt", "dir": "auto"}, shortened(one.reply.reply, LONGEST_REPLY)),
         element("p", {"class": "about", "dir": "auto"}, f"The judge: {shortened(said.reason, LONGEST_REPLY)}"),
     )

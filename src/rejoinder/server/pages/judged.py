@@ -13,12 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result, State
-from rejoinder.report.page.rows import PLAIN, frame_of, suite_of
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import LabelRow, asked_of, is_digest, label_file, label_id, read_rows
 from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.result_lines import placed_results
+from rejoinder.views.rows import PLAIN, frame_of, suite_of
+from rejoinder.words.numbers import score_words
 
 MOST_ITEMS = 2_000
 """Replies of a run that can be labelled."""
@@ -55,8 +56,8 @@ class Said(Struct, frozen=True):
     """What the judge said."""
 
     state: State
-    score: float | None
-    threshold: float | None
+    score: str
+    """Empty without one."""
     reason: str
     judge: str | None
 
@@ -117,7 +118,7 @@ def _of_result(run: str, suite: str, at: int, result: Result, digest: str) -> It
                 turn=turn,
                 check=path,
             )
-            said = Said(check.state, check.score, check.threshold, check.reason, check.judge)
+            said = Said(check.state, "" if check.score is None else score_words(check.score), check.reason, check.judge)
             yield Judged(item, Reply(result.title, prompt, response or "", asked_of(check)), said)
 
 

@@ -11,13 +11,13 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.report.page.markup import Child, Markup, element
 from rejoinder.report.page.overview import judge_titles
-from rejoinder.report.words import shortened
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import is_digest
 from rejoinder.server.pages.data import answering, sound
 from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
 from rejoinder.server.pages.judged import Item, Judged, Reply, Said, digest_asked, judged_at, judged_in, labels_of
+from rejoinder.words.numbers import shortened
 
 
 class LabelData(PageData, frozen=True, kw_only=True, tag="label"):

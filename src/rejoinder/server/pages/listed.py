@@ -6,16 +6,16 @@ import time
 
 from msgspec import Struct
 
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run_report import RunReport, read_run
 from rejoinder.errors import RejoinderError
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow, seconds_of
-from rejoinder.report.page.overview import shown_rate, title_of_suites
+from rejoinder.report.page.overview import title_of_suites
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.report import RunReport, read_run
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.desk import Desk
-
-_AGES = ((90, 1, "just now"), (5400, 60, "min ago"), (129600, 3600, "h ago"), (float("inf"), 86400, "days ago"))
+from rejoinder.views.board import Board, board_of
+from rejoinder.words.numbers import ago
 
 
 class Listed(Struct, frozen=True):
@@ -23,6 +23,7 @@ class Listed(Struct, frozen=True):
     report: RunReport | None = None
     """None where there are no figures to show."""
     rate: Rate | None = None
+    board: Board | None = None
     damage: str = ""
 
     @property
@@ -46,7 +47,8 @@ def listed(desk: Desk, row: RunRow) -> Listed:
         return Listed(row, damage=str(error))
     if report is None:
         return Listed(row, damage=damage or "it has no summary")
-    return Listed(row, report, shown_rate(report))
+    rate = report.summary.rate
+    return Listed(row, report, rate if isinstance(rate, Rate) else None, board_of(report.run, report.summary))
 
 
 def age(row: RunRow, now: float | None = None) -> str:
@@ -54,9 +56,7 @@ def age(row: RunRow, now: float | None = None) -> str:
     started = seconds_of(row.started_at)
     if started is None:
         return ""
-    passed = max(0.0, (time.time() if now is None else now) - started)
-    part, words = next((part, words) for most, part, words in _AGES if passed < most)
-    return words if part == 1 else f"{int(passed // part)} {words}"
+    return ago((time.time() if now is None else now) - started)
 
 
 def holds(row: RunRow, wanted: str) -> bool:

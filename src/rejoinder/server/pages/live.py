@@ -14,12 +14,13 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.report.page.rows import Row
+from rejoinder.runs.state import Phase
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import number_asked
-from rejoinder.server.pages.desk import Desk, LookState
+from rejoinder.server.pages.desk import Desk
 from rejoinder.server.row_store import Query
 from rejoinder.server.streams import Streams, event
+from rejoinder.views.rows import RowView
 
 PAUSE_S = 0.5
 MOST_ROWS = 200
@@ -30,7 +31,7 @@ WALK_S = 0.2
 class News(Struct, frozen=True, kw_only=True):
     """What an event tells."""
 
-    rows: Sequence[Row]
+    rows: Sequence[RowView]
     """Those that are new."""
     next: int
     """The place of the row after them."""
@@ -39,7 +40,7 @@ class News(Struct, frozen=True, kw_only=True):
     planned: int
     counts: dict[str, int] | None
     """Of each pill; None where they are as before."""
-    state: LookState
+    state: Phase
     mark: str
     verified: bool
     over: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from msgspec import Struct
@@ -12,21 +12,25 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder._version import __version__
 from rejoinder.model.history import Notes
-from rejoinder.report.page.grid import MOST_CASES, Grid, mark
+from rejoinder.report.page.columns import Head
+from rejoinder.report.page.grid import MOST_CASES, Grid
+from rejoinder.report.page.marks import mark
 from rejoinder.report.page.markup import Child, Markup, element, joined, sentence
-from rejoinder.report.page.overview import damaged_overview, figure, judge_words, run_overview, when
-from rejoinder.report.page.records import Conversation
-from rejoinder.report.page.rows import Head, RowOutcome
+from rejoinder.report.page.overview import damaged_overview, judge_words, run_overview
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
-from rejoinder.report.words import capital, count
+from rejoinder.runs.state import Phase
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
-from rejoinder.server.pages.desk import Desk, Look, LookState
+from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
 from rejoinder.server.pages.runs_page import comparison_link
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
+from rejoinder.views.conversation import ConversationView
+from rejoinder.views.rows import RowOutcome
+from rejoinder.views.turns import CheckView
+from rejoinder.words.numbers import capital, count, figure, when
 
 FIRST_S = 0.2
 """How long a page waits for the index of a large run; the rest of the rows comes later."""
@@ -51,10 +55,10 @@ class LiveData(Struct, frozen=True, kw_only=True):
 class RunData(ListData, frozen=True, kw_only=True, tag="run"):
     """That of one run: what can be done with it, and what the forms for it begin with."""
 
-    conversation: Conversation | None
+    conversation: ConversationView | None
     acts: bool
     """May something be changed?"""
-    state: LookState
+    state: Phase
     mark: str
     """Another one when the run has begun, was killed, goes on or has ended."""
     stops: bool
@@ -98,11 +102,11 @@ def _show(desk: Desk, request: Request) -> Response:
         words = "This run has no such conversation. It may be that its suite, case or target was renamed."
         return trouble("No such conversation", words, 404, back)
     data = _data(desk, look, index, query_asked(request), conversation)
-    plain = _plain(look, index) if conversation is None else _told(conversation)
+    plain = _plain(look, index) if conversation is None else plain_conversation(conversation)
     return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
 
 
-def _data(desk: Desk, look: Look, index: RunIndex, query: Query, conversation: Conversation | None) -> RunData:
+def _data(desk: Desk, look: Look, index: RunIndex, query: Query, conversation: ConversationView | None) -> RunData:
     queued = desk.is_queued(look)
     return RunData(
         head=head_of(desk, look),
@@ -130,12 +134,12 @@ def _waiting(desk: Desk, run: str) -> Response | None:
     main = element(
         "section",
         {"id": "overview", "class": "overview plainpage"},
-        element("h1", None, "Not begun" if entry.ended else "Waiting"),
+        element("h1", None, "Could not start" if entry.ended else "Queued"),
         element("p", {"class": "lead", "dir": "auto"}, entry.title),
         element("p", {"class": "say", "dir": "auto"}, sentence(told)),
         element("p", {"class": "acts"}, element("a", {"class": "btn", "href": "/"}, "All runs")),
     )
-    return page("Not begun" if entry.ended else "Waiting", main, None if entry.ended else WaitingData(), run=run)
+    return page("Could not start" if entry.ended else "Queued", main, None if entry.ended else WaitingData(), run=run)
 
 
 def _addresses(names: list[str]) -> tuple[Address | None, Address | None]:
@@ -190,7 +194,7 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
     done = element("span", {"id": "done"}, figure(state.rows))
     words: list[Child] = [done, f" of {figure(planned)} conversations are done." if planned else " are done."]
     if look.state == "killed":
-        words += [" The run was killed. ", element("code", None, f"rejoinder resume {look.id}"), " goes on with it."]
+        words += [" The run was killed. ", element("code", None, f"rejoinder resume {look.id}"), " continues it."]
     pending = _pending(desk, look, index)
     bar = element("progress", {"id": "progress", "max": max(1, planned), "value": state.rows, "aria-label": "Done"})
     started = None if look.receipt is None else when(look.receipt.started_at)
@@ -211,7 +215,7 @@ def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
     """What is still being done about the run; the script changes it while the page is shown."""
     words: list[Child] = []
     if look.state != "running" and desk.is_queued(look):
-        words.append("The run is in the queue, and goes on when those before it have ended. ")
+        words.append("The run is queued, and waits for the runs before it to end. ")
     if not look.verified:
         words.append("The run is large and still being verified: its figures are those that it has written down. ")
     if look.report is not None and not index.state.done:
@@ -275,17 +279,32 @@ def _plain(look: Look, index: RunIndex) -> Markup:
     return plain_table("Conversations", rows, index.state.rows, prefix=f"/runs/{look.id}")
 
 
-def _told(conversation: Conversation) -> Markup:
+def plain_conversation(talk: ConversationView) -> Markup:
     """A conversation in plain paragraphs."""
-    reason = conversation.reason
-    told = [element("h1", None, conversation.row.title), element("p", None, conversation.word)]
-    told += [element("p", {"dir": "auto"}, f"{reason.what}: {reason.text}")] if reason is not None else []
-    for turn in conversation.turns:
-        checks = [element("li", {"dir": "auto"}, f"{one.state}: {one.called}: {one.reason}") for one in turn.checks]
+    told = [element("h1", None, talk.row.title), element("p", None, talk.row.word)]
+    for one in talk.reasons:
+        why = ": ".join(filter(None, (one.where, one.what, one.text)))
+        told.append(element("p", {"dir": "auto"}, why, [" ", element("q", None, one.said)] if one.said else None))
+    told += [element("p", {"dir": "auto"}, note) for note in talk.notes]
+    told += [element("p", {"dir": "auto"}, f"{capital(note.label)}: {note.text}.") for note in talk.course]
+    for turn in talk.turns:
+        name = f"Turn {turn.turn}: {turn.label}" if turn.label else f"Turn {turn.turn}"
         told += [
-            element("h2", None, f"Turn {turn.turn}"),
+            element("h2", {"dir": "auto"}, name),
             element("p", {"class": "txt", "dir": "auto"}, turn.prompt),
-            element("blockquote", {"class": "txt", "dir": "auto"}, turn.response or "no reply"),
-            element("ul", None, checks),
+            element(
+                "blockquote",
+                {"class": "txt", "dir": "auto"},
+                turn.response or ("no reply" if turn.response is None else "empty reply"),
+            ),
+            element("ul", None, _checks((*turn.checks, *turn.broke))),
         ]
+    if talk.checks:
+        told += [element("h2", None, "Whole conversation"), element("ul", None, _checks(talk.checks))]
     return joined(told)
+
+
+def _checks(checks: Iterable[CheckView]) -> Iterator[Markup]:
+    for one in checks:
+        score = f" (score {one.score})" if one.score else ""
+        yield element("li", {"dir": "auto"}, f"{one.state}: {one.called}: {one.reason}{score}")

@@ -1,38 +1,44 @@
-"""`/`: the project's runs. The last one in a sentence, those that go on, and a table of all of them."""
+"""`/`: the project's runs. The last one in a sentence, and a table of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from urllib.parse import urlencode
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.gates.baselines import baselines_by_run
-from rejoinder.model.figures import Rate
+from rejoinder.model.boards import Verdict
 from rejoinder.model.history import RunRow
-from rejoinder.model.runs import Receipt
-from rejoinder.report.page.charts import TrendPoint, trend_chart
+from rejoinder.model.runs import Receipt, Summary
+from rejoinder.report.page.board import chip
+from rejoinder.report.page.charts import TrendPoint, sparkline, trend_chart
+from rejoinder.report.page.marks import outcome_bar
 from rejoinder.report.page.markup import Child, Markup, element, sentence, table
-from rejoinder.report.page.overview import figure, when
-from rejoinder.report.words import count, money, seconds, shortened
+from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import PageData, page
 from rejoinder.server.pages.listed import Listed, age, holds, listed
-from rejoinder.stats import percent, rate_words
 from rejoinder.suite.discover import looks_like_suite
+from rejoinder.views.board import outcomes_of
+from rejoinder.words.figures import lost_words, of_trials, passed_words, rate_words, trials_words, verdicts_words
+from rejoinder.words.numbers import count, figure, money, percent, seconds, shortened, when
 
 PAGE = 50
 """Runs of one page."""
 MOST_CHOICES = 12
 """Suites and tags that are offered as filters."""
-LEAST_TREND, MOST_TREND = 3, 40
+LEAST_TREND, MOST_TREND, MOST_SPARK = 3, 40, 20
 LONGEST = 60
+DONE_S = 0.1
+"""The longest time to count what a running run has done."""
 _FILTERS = ("suite", "status", "tag", "q")
 _STATUSES = ("passed", "failed", "error", "running", "killed", "interrupted", "budget", "damaged")
 
@@ -41,7 +47,7 @@ Wanted = dict[str, str]
 
 class RunsData(PageData, frozen=True, kw_only=True, tag="runs"):
     live: bool
-    """Does one of the runs go on, or is the first one expected?"""
+    """True if one of the runs is running, or the first one is expected."""
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -63,7 +69,7 @@ def _show(desk: Desk, request: Request) -> Response:
         _waiting(desk) if not start else None,
         _choices(rows, wanted) if rows else None,
         _trend(desk, found, wanted),
-        _table(desk, shown) if shown else _nothing(desk, rows),
+        _table(desk, shown, _trends(rows)) if shown else _nothing(desk, rows),
         _more(len(found), start, wanted),
     )
     return page("Runs", main, RunsData(live=not rows or any(one.is_live for one in shown)))
@@ -83,8 +89,11 @@ def _is_wanted(row: RunRow, wanted: Wanted) -> bool:
 
 
 def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
-    """The latest run that has ended: not a fork, a re-grade or a test of a judge."""
-    ended = (row for row in rows if row.status != "running" and not row.is_aside)
+    """The run that is running, else the latest: not a fork, a re-grade or a test of a judge."""
+    going = next((row for row in rows if row.status == "running"), None)
+    if going is not None:
+        return _going(desk, listed(desk, going))
+    ended = (row for row in rows if not row.is_aside)
     last = next((row for row in ended if CANDIDATE not in row.targets), None)
     if last is None:
         return None
@@ -100,6 +109,14 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     verdict = sentence(_verdict(one))
     lead = element("p", {"class": "lead"}, element("a", {"href": address}, one.title), ": ", verdict)
     return element("div", {"class": "last"}, lead, element("p", {"class": "acts"}, links) if links else None)
+
+
+def _going(desk: Desk, one: Listed) -> Markup:
+    """`service-desk is running: 10 of 21 conversations done.`"""
+    done, planned = _done(desk, one.row), one.row.planned
+    told = f": {figure(done)} of {count(planned, 'conversation')} done" if planned and done is not None else ""
+    link = element("a", {"href": f"/runs/{one.row.id}"}, one.title)
+    return element("div", {"class": "last"}, element("p", {"class": "lead"}, link, f" is running{told}."))
 
 
 def comparison_link(rows: Iterable[RunRow], run: RunRow, receipt: Receipt) -> Markup | None:
@@ -120,22 +137,24 @@ def _is_alike(row: RunRow, last: RunRow) -> bool:
 
 
 def _verdict(one: Listed) -> str:
-    """`31 of 45 passed, 13 failed, 1 ended in an error, 2 min ago.`"""
+    """`atlas listens: follow-ups fixed 7 of 8, asking again 0 of 8. 31 of 45 passed, 13 failed, 2 min ago.`; with
+    repeats `69% of trials (55 to 80) passed, 7 of 10 cases (31 of 45 trials), 2 cases failed, 2 min ago.`"""
     if one.damage:
         return f"the run is damaged: {one.damage}."
     if one.report is None:
-        return f"the run was killed, {age(one.row)}. `rejoinder resume {one.row.id}` goes on with it."
-    summary = one.report.summary
-    parts = [f"{figure(summary.passed)} of {figure(summary.finished)} passed"]
+        return f"the run was killed, {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
+    summary, board = one.report.summary, one.board
+    parts = [f"{passed_words(summary)} passed"]
     if one.rate is not None:
-        parts = [f"{rate_words(one.rate)} passed, {figure(summary.passed)} of {figure(summary.finished)}"]
-    parts += [f"{figure(summary.recovered)} after a follow-up"] if summary.recovered else []
-    parts += [f"{figure(summary.failed)} failed"] if summary.failed else []
-    parts += [f"{figure(summary.errors)} ended in an error"] if summary.errors else []
+        rate, gap, bounds = rate_words(one.rate).partition(" ")
+        parts = [f"{rate}{of_trials(summary)}{gap}{bounds} passed, {passed_words(summary)}"]
+    parts += [f"{trials_words(summary.recovered, summary)} after a follow-up"] if summary.recovered else []
+    parts += lost_words(summary)
     planned = one.report.run.planned
     if one.row.status in ("interrupted", "budget"):
-        parts.insert(0, f"stopped after {figure(summary.finished)} of {figure(planned)}")
-    return f"{', '.join([*parts, age(one.row)])}."
+        parts.insert(0, f"stopped after {figure(summary.finished)} of {trials_words(planned, summary)}")
+    said = f"{board.headline.text} " if board is not None and board.has_verdicts and not board.headline.is_early else ""
+    return f"{said}{', '.join([*parts, age(one.row)])}."
 
 
 def _waiting(desk: Desk) -> Markup | None:
@@ -147,7 +166,7 @@ def _waiting(desk: Desk) -> Markup | None:
         element("li", None, element("a", {"href": f"/runs/{one.id}"}, shortened(one.title, 2 * LONGEST)))
         for one in entries[:MOST_CHOICES]
     ]
-    words = f"{count(len(entries), 'run')} {'waits' if len(entries) == 1 else 'wait'} to begin:"
+    words = f"{count(len(entries), 'run waits', 'runs wait')} to begin:"
     return element("div", {"class": "queued"}, element("p", None, words), element("ul", None, shown))
 
 
@@ -158,7 +177,7 @@ def _choices(rows: Sequence[RunRow], wanted: Wanted) -> Markup:
     suites = _most(name for row in rows for name in row.suites)
     tags = _most(tag for row in rows for tag in row.tags)
     statuses = [name for name in _STATUSES if any(name in (row.status, row.outcome) for row in rows)]
-    groups = [("suite", "Suite", suites), ("status", "Ended as", statuses), ("tag", "Tag", tags)]
+    groups = [("suite", "Suite", suites), ("status", "Status", statuses), ("tag", "Tag", tags)]
     shown = [_group(name, label, values, wanted) for name, label, values in groups if len(values) > 1 or wanted[name]]
     field = {"type": "search", "id": "runs-q", "value": wanted["q"], "placeholder": "Search runs", "hidden": True}
     return element(
@@ -218,48 +237,89 @@ def _trend(desk: Desk, rows: Sequence[RunRow], wanted: Wanted) -> Markup | None:
     if len(points) < LEAST_TREND:
         return None
     title = f"Pass rate of {shortened(', '.join(rows[0].suites), LONGEST)}, {count(len(points), 'run')}"
-    caption = element("figcaption", None, element("h2", None, title), element("p", None, "Line: 95 % interval."))
+    caption = element("figcaption", None, element("h2", None, title), element("p", None, "Line: 95% interval."))
     return element("figure", {"class": "panel"}, caption, trend_chart(title, points))
 
 
 def _point(one: Listed) -> TrendPoint | None:
     if one.rate is None or one.rate.rate is None:
         return None
-    value = f"{one.rate.passed:,} of {one.rate.of:,}"
+    trials = "" if one.report is None or not one.report.summary.has_repeats else " trials"
+    value = f"{one.rate.passed:,} of {one.rate.of:,}{trials}"
     label = when(one.row.started_at) or one.row.id
     return TrendPoint(label=label, rate=one.rate.rate, value=value, interval=one.rate.interval)
 
 
-# The table
-
-_HEADS = ("Suite", "Passed", "First try", "Recovered", "Cost", "Took", "Started")
+# The table: columns without anything in them are left out
 
 
-def _table(desk: Desk, shown: Sequence[Listed]) -> Markup:
+class _Column(Struct, frozen=True):
+    name: str
+    """Also the class of its cells."""
+    head: str
+    cell: Callable[[Listed], Child]
+
+
+_Trends = dict[tuple[str, ...], list[float]]
+
+
+def _trends(rows: Sequence[RunRow]) -> _Trends:
+    """The last pass rates of whole runs of the same suites, the oldest first."""
+    found: _Trends = {}
+    for row in rows:
+        rates = found.setdefault(row.suites, [])
+        if (
+            row.rate is not None
+            and not row.part
+            and not row.is_aside
+            and row.replay_of is None
+            and len(rates) < MOST_SPARK
+        ):
+            rates.insert(0, row.rate)
+    return {suites: rates for suites, rates in found.items() if len(rates) >= LEAST_TREND}
+
+
+def _table(desk: Desk, shown: Sequence[Listed], trends: _Trends) -> Markup:
     blessed = baselines_by_run(desk.root)
-    compare = element("span", {"class": "sr"}, "Compare")
+    columns = [column for column in _COLUMNS if any(column.cell(one) for one in shown)]
+    heads = (element("span", {"class": "sr"}, "Compare"), "Suite", "Outcome", *(column.head for column in columns))
+    first = {one.row.suites: one.row.id for one in reversed(shown)}
+    rows = [
+        _row(
+            desk,
+            one,
+            columns,
+            _name(
+                one,
+                blessed.get(one.row.id, ()),
+                trends.get(one.row.suites, ()) if first[one.row.suites] == one.row.id else (),
+            ),
+        )
+        for one in shown
+    ]
     return element(
         "div",
         {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "Runs"},
-        table("table", (compare, *_HEADS), [_row(one, blessed.get(one.row.id, ())) for one in shown]),
+        table("table", heads, rows),
         element("p", {"class": "ticked", "id": "ticked", "hidden": True, "role": "status"}),
     )
 
 
-def _row(one: Listed, blessed: Sequence[str]) -> Markup:
+def _row(desk: Desk, one: Listed, columns: Sequence[_Column], name: Child) -> Markup:
     row = one.row
-    name = {"type": "checkbox", "name": "tick", "value": row.id, "aria-label": f"Tick run {row.id}", "hidden": True}
+    tick = {"type": "checkbox", "name": "tick", "value": row.id, "aria-label": f"Tick run {row.id}", "hidden": True}
+    outcome = _state(desk, one) if one.report is None else _outcome(one.report.summary, row.status)
     return element(
         "tr",
         {"data-run": row.id, "class": "live" if one.is_live else None},
-        element("td", {"class": "tick"}, element("input", name) if one.report is not None else None),
-        element("th", {"scope": "row"}, _name(one, blessed)),
-        _figures(one),
-        element("td", {"class": "age"}, element("span", {"title": when(row.started_at)}, age(row))),
+        element("td", {"class": "tick"}, element("input", tick) if one.report is not None else None),
+        element("th", {"scope": "row"}, name),
+        element("td", {"class": "outcome"}, outcome),
+        [element("td", {"class": column.name}, column.cell(one)) for column in columns],
     )
 
 
-def _name(one: Listed, blessed: Sequence[str]) -> list[Child]:
+def _name(one: Listed, blessed: Sequence[str], rates: Sequence[float]) -> list[Child]:
     row = one.row
     tags = [*(f"#{tag}" for tag in row.tags), *(f"baseline {name}" for name in blessed)]
     origin = None if one.report is None else one.report.run.origin
@@ -270,58 +330,90 @@ def _name(one: Listed, blessed: Sequence[str]) -> list[Child]:
     return [
         element("a", {"href": f"/runs/{row.id}", "dir": "auto"}, shortened(one.title, LONGEST)),
         [element("span", {"class": "tag"}, tag) for tag in tags],
+        sparkline(rates) if rates else None,
         element("span", {"class": "about"}, about),
         element("span", {"class": "about", "dir": "auto"}, shortened(row.note, 2 * LONGEST)) if row.note else None,
     ]
 
 
-def _figures(one: Listed) -> list[Markup]:
-    row = one.row
-    if one.report is None:
-        return [element("td", {"colspan": 5, "class": "state"}, _state(one))]
-    summary = one.report.summary
-    status = "" if row.status == "completed" else f" {row.status}"
-    no_price = summary.total_cost is None and not row.models  # a script has no price, and needs none
+def _outcome(summary: Summary, status: str) -> list[Child]:
+    """A bar, and what did not pass in the colour of failures."""
+    lost = ", ".join(lost_words(summary))
+    told = [f"{passed_words(summary)} passed", *([] if status == "completed" else [status])]
     return [
-        element("td", {"class": "rate"}, _rate(one.rate, summary.passed, summary.finished), status),
-        _number(figure(summary.passed_at_once)),
-        _number(figure(summary.recovered) if summary.recovered else ""),
-        _number("" if no_price else money(summary.total_cost)),
-        _number(seconds(summary.duration_s)),
+        outcome_bar(outcomes_of(summary)),
+        element("span", {"class": "lost"}, lost) if lost else None,
+        element("span", {"class": "of"}, f"{', ' if lost else ''}{', '.join(told)}"),
     ]
 
 
-def _number(words: str) -> Markup:
-    return element("td", {"class": "num"}, words)
-
-
-def _state(one: Listed) -> Child:
+def _state(desk: Desk, one: Listed) -> list[Child]:
     row = one.row
     if one.damage:
         return [
             element("b", {"class": "mark err", "aria-hidden": "true"}),
             sentence(f" damaged: {shortened(one.damage, 120)}"),
         ]
-    begun = f", {figure(row.begun)} of {figure(row.planned)} begun" if row.begun is not None and row.planned else ""
-    return [element("b", {"class": f"pulse {row.status}", "aria-hidden": "true"}), f" {row.status}{begun}"]
+    done = _done(desk, row)
+    told = "" if done is None or not row.planned else f", {figure(done)} of {figure(row.planned)} done"
+    shown = {"max": row.planned, "value": done, "aria-label": "Done"}
+    bar = element("progress", shown) if row.planned and done is not None and one.is_live else None
+    return [element("b", {"class": f"pulse {row.status}", "aria-hidden": "true"}), f" {row.status}{told}", bar]
 
 
-def _rate(rate: Rate | None, passed: int, finished: int) -> list[Child]:
-    counted = element("span", {"class": "of"}, f"{figure(passed)} of {figure(finished)}")
-    if rate is None or rate.rate is None:
-        return [element("span", {"class": "none"}), counted]
-    low, high = rate.interval or (rate.rate, rate.rate)
-    level = {"y1": 8, "y2": 8}
-    bar = element(
-        "svg",
-        {"class": "range", "viewBox": "0 0 104 16", "aria-hidden": "true"},
-        element("line", {"class": "grid", "x1": 2, "x2": 102, **level}),
-        element("line", {"class": "ci rec", "x1": f"{2 + 100 * low:.1f}", "x2": f"{2 + 100 * high:.1f}", **level}),
-        element("circle", {"class": "dot rec", "cx": f"{2 + 100 * rate.rate:.1f}", "cy": 8, "r": 4}),
-    )
-    words = rate_words(rate).partition(" ")
-    named = element("b", None, percent(rate.rate, rate.cases, rate.interval))
-    return [bar, named, element("span", {"class": "ends"}, words[2].strip("()")), counted]
+def _done(desk: Desk, row: RunRow) -> int | None:
+    """The number of conversations that have ended, as the page of the run counts them."""
+    try:
+        return desk.index(desk.look(row.id), DONE_S).state.rows
+    except ApiError:
+        return None
+
+
+def _rate(one: Listed) -> Child:
+    """The rate of a run, or of several targets the lowest and the highest."""
+    if one.report is None or one.board is None:
+        return None
+    if one.rate is not None and one.rate.rate is not None:
+        named = element("b", None, percent(one.rate.rate, one.rate.cases, one.rate.interval))
+        ends = element("span", {"class": "ends"}, rate_words(one.rate).partition(" ")[2].strip("()"))
+        return [named, of_trials(one.report.summary), " ", ends]
+    shares = sorted((row.rate, row.share.text) for row in one.board.rows if row.rate is not None)
+    if len(one.board.rows) < 2 or not shares:
+        return None
+    both = shares[0][1], shares[-1][1]
+    return [element("b", None, " to ".join(dict.fromkeys(both)))]
+
+
+def _listening(one: Listed) -> Child:
+    if one.board is None:
+        return None
+    verdicts: list[Verdict] = [row.listening.verdict for row in one.board.rows if row.listening is not None]
+    if len(one.board.rows) == 1 and verdicts and verdicts[0] != "not-measured":
+        return chip(verdicts[0])
+    return verdicts_words(verdicts) or None
+
+
+def _cost(one: Listed) -> Child:
+    if one.report is None or (one.report.summary.total_cost is None and not one.row.models):
+        return None  # a script has no price, and needs none
+    return money(one.report.summary.total_cost)
+
+
+def _took(one: Listed) -> Child:
+    return None if one.report is None else seconds(one.report.summary.duration_s)
+
+
+def _started(one: Listed) -> Child:
+    return element("span", {"title": when(one.row.started_at)}, age(one.row))
+
+
+_COLUMNS = (
+    _Column("rate", "Pass rate", _rate),
+    _Column("listening", "Does it listen?", _listening),
+    _Column("num", "Cost", _cost),
+    _Column("num", "Took", _took),
+    _Column("age", "Started", _started),
+)
 
 
 def _nothing(desk: Desk, rows: Sequence[RunRow]) -> Markup:
