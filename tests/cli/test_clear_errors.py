@@ -74,10 +74,10 @@ def test_an_unknown_model_names_the_nearest(project: Project) -> None:
         }
         project.write("evals.yaml", suite(target))
         printed = project.run("run", "--verbose", code=3)
-    line = next(line for line in printed.splitlines() if line.startswith("  disabled"))
+    line = next(line for line in printed.splitlines() if line.startswith("error:"))
     assert "known models are `gpt-5-mini`" in line
     assert "base URLs" not in line
-    assert printed.index("disabled") < printed.index("pass rate")
+    assert printed.index("error:") < printed.index("pass rate")
 
 
 def test_a_404_shows_neither_password_nor_query(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import yaml
 
 import rejoinder
 from rejoinder.errors import UsageError
-from rejoinder.report.formats import FORMATS
+from rejoinder.exports.formats import FORMATS
 from rejoinder.run_files import RunDamaged
 from tests.kit import Project, case, only_run, refusal, refused, run, run_folders, scripted
 from tests.labs.collector_lab import Collector

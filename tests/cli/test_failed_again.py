@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rejoinder.engine.failed_again import latest_run
 from tests.kit import Project, refusal, scripted
 
 NAMES = ("refund-1", "refund-2", "hours")
@@ -83,6 +84,10 @@ def test_a_run_that_cannot_be_used_is_passed_over(shop: Project) -> None:
     (damaged / "results.jsonl").write_bytes(results.replace(b'"failed"', b'"passed"'))
     used, said = failures_of(shop)
     assert used != damaged.name and f"run {damaged.name} is damaged, and is passed over\n" in said
+    lines: list[str] = []
+    shop.run("run", "suites/shop.yaml", "--case", "hours")
+    found = latest_run((shop.folder / "suites/shop.yaml",), lines.append, trust=False)
+    assert found.folder.id not in (first, damaged.name) and not lines, "a newer run needs no others"
 
 
 def test_what_passed_everywhere_is_not_run(shop: Project) -> None:

@@ -19,7 +19,7 @@ from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Problem
 from rejoinder.report.problems import write_problem
 from rejoinder.report.styled import PLAIN, Form, line
-from tests.engine.test_variants import two
+from tests.engine.variants import two
 from tests.kit import Project, Raw, case, run, scripted
 
 LINES = [line(("✗", "fail"), " 2 failed ", ("\x1b[2Jquiet", "quiet"))]

@@ -30,7 +30,7 @@ def test_a_file_of_a_run_is_not_written_over(project: Project, command: str, nam
     before = contents(project)
     named = [only_run(project.folder).name] if command in ("merge", "resume") else []
     error = refused(project, command, *named, "--out", str(only_run(project.folder).relative_to(Path.cwd()) / name))
-    assert f"lies in the folder of run {only_run(project.folder).name}" in error.message
+    assert f"is in the folder of run {only_run(project.folder).name}" in error.message
     assert error.exit_code == 2
     assert contents(project) == before
 
@@ -74,8 +74,8 @@ def test_a_run_folder_elsewhere_is_not_written_over(project: Project) -> None:
     run(project, SUITE)
     only_run(project.folder).rename(project.folder / "copy")
     before = contents(project)
-    assert "lies in the folder of run copy" in refused(project, "show", "copy", "--out", "copy/results.jsonl").message
-    with pytest.raises(UsageError, match="lies in the folder of run copy"):
+    assert "is in the folder of run copy" in refused(project, "show", "copy", "--out", "copy/results.jsonl").message
+    with pytest.raises(UsageError, match="is in the folder of run copy"):
         rejoinder.export("copy", None, "copy/summary.json")
     assert contents(project) == before
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from rejoinder.cli.live import LiveDisplay, LiveScreen
-from rejoinder.cli.results import next_commands
-from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import show_run
 from rejoinder.model import NOT_AUDITED, Outcome, Reply, Spoilt, StepResult, Turn, UserOutcome, Verdict
-from rejoinder.report.estimate import Asked, Foreseen, write_estimate
+from rejoinder.model.estimates import RunBounds, TargetBounds
+from rejoinder.report.estimate import write_estimate
 from rejoinder.report.styled import Form, plain_text
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.views.actions import next_actions
 from tests.kit import Project, Raw, case, follow, scripted
 
 BOOKING: Raw = {
@@ -72,7 +73,7 @@ def test_a_prompt_shows_later_turns_as_they_are_written(booking: Project) -> Non
 def test_a_plan_is_shown_as_a_plan_wherever_it_is_shown(booking: Project) -> None:
     ending = booking.run("run", code=3)
     assert "  step 2 of 3, party: contains" in ending
-    assert "WARN shirt: spoilt by its user, not counted: leaked at turn 2: it gives the answer away" in ending
+    assert "WARN shirt: invalid, not counted: leaked at turn 2: it gives the answer away" in ending
     assert "  steps: ask passed, party failed, cancel not sent\n" in ending
     verbose = booking.run("show", "--verbose")
     block = verbose.partition("Eval 2: ")[2]
@@ -84,13 +85,13 @@ def test_a_plan_is_shown_as_a_plan_wherever_it_is_shown(booking: Project) -> Non
     assert "    Turn 3: follow-up, because contains failed" in one and "Turn 2" not in one
     assert '    ✅ PASS extract "R\\d": `ref` is' in block
     every = booking.run("show", "--failed")
-    assert "\naudit: spoilt: leaked at turn 2" in every and every.rstrip().endswith("cancel not sent")
+    assert "\naudit: invalid: leaked at turn 2" in every and every.rstrip().endswith("cancel not sent")
 
 
 def test_what_is_proposed_names_the_planned_turn_and_no_spoilt_case(booking: Project) -> None:
     booking.run("run", code=3)
     report = show_run(open_recorded(None))
-    assert next_commands(report)[0][0] == "rejoinder show --case booking"
+    assert next_actions(report)[0].command() == "rejoinder show --case booking"
     forked = booking.run("fork", "--case", "booking", "--turn", "2", "--prompt", "For 4", "--verbose", code=1)
     assert "  Turn 2: step 2 of 3, party\n    Prompt: For 4\n" in forked
 
@@ -153,7 +154,7 @@ def test_planned_turns_are_no_recovery_and_spoilt_conversations_no_failure() -> 
     counted = Outcome(status="passed", turns=(turn(1),), user=UserOutcome((Reply("words"),), "word", NOT_AUDITED))
     for outcome in (passed, back, spoilt, counted):
         assert not display.ticks(outcome)
-    assert "  2 first try   1 recovered   1 spoilt" in display.rows()
+    assert "  2 first try   1 recovered   1 invalid" in display.rows()
 
 
 def test_a_dry_run_keeps_users_apart_from_judges(booking: Project) -> None:
@@ -163,7 +164,7 @@ def test_a_dry_run_keeps_users_apart_from_judges(booking: Project) -> None:
     assert found["judges"] == {} and found["users"]["guest"]["most_calls"] == 4
     assert found["users"]["guest"]["most_usd"] == 0
     asked = tuple(
-        Asked(name=role, role=role, calls=(1, 2), tokens=(1, None), cost=(1, None)) for role in ("judge", "user")
+        TargetBounds(name=role, role=role, calls=(1, 2), tokens=(1, None), cost=(1, None)) for role in ("judge", "user")
     )
-    shown = "\n".join(plain_text(one) for one in write_estimate(Foreseen(conversations=1, asked=asked), Form()))
+    shown = "\n".join(plain_text(one) for one in write_estimate(RunBounds(conversations=1, targets=asked), Form()))
     assert "set the judge's `max_tokens`" in shown and "set the user's `max_tokens`" in shown

@@ -93,8 +93,8 @@ def test_a_document_says_that_it_is_a_part(shop: Project) -> None:
 
 
 def test_forms_that_tell_of_a_whole_run_are_refused(shop: Project) -> None:
-    assert "junit tells of a whole run" in refusal(shop, "show", "--failed", "--format", "junit")
-    assert "markdown tells of a whole run" in refusal(shop, "show", "--failed", "--out", "x.md")
+    assert "junit describes a whole run" in refusal(shop, "show", "--failed", "--format", "junit")
+    assert "markdown describes a whole run" in refusal(shop, "show", "--failed", "--out", "x.md")
     assert not (shop.folder / "x.md").exists()
 
 
@@ -103,7 +103,7 @@ def test_whole_conversations_under_a_header(shop: Project) -> None:
     header, _, first, *_ = shown.splitlines()
     assert header.startswith("shop on one, two, run ") and header.endswith(", 1 of 2 failed")
     assert first == "Eval 2 (one): About refund-2? [refund-2]"
-    assert shown.endswith("(after 2 turns)\n\n1 more: --limit 2, or one alone: --case ID\n")
+    assert shown.endswith("(after 2 turns)\n\n1 more: --limit 2, or a single one: --case ID\n")
     assert "pass rate" not in shown
     assert "2 failed, of 6 conversations\n" in shop.run("show", "--failed")
     assert "4 of 6 conversations\n" in shop.run("show", "--case", "refund*")

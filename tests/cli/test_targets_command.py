@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.providers.model_list import match_models
+from rejoinder.prices.model_list import match_models
 from rejoinder.report.styled import Form
 from rejoinder.testing import Answer, FakeServer, Fault, RateLimit, Received
 from tests.kit import Project, Raw, refusal, run, scripted, spec
@@ -583,18 +583,18 @@ def test_a_comparison_has_a_line_a_target(project: Project, monkeypatch: pytest.
     assert [by_target[name]["cost"] for name in names] == [pytest.approx(cost) for cost in costs] + [None]
     assert document["summary"]["cost"] == pytest.approx(sum(costs)), "what failed at once has cost nothing"
     lines = text.splitlines()
-    [head] = [number for number, line in enumerate(lines) if line.split()[:2] == ["target", "passed"]]
+    [head] = [number for number, line in enumerate(lines) if line.split()[:2] == ["target", "cases"]]
     rows = [line.split() for line in lines[head + 1 : head + 4]]
     assert [row[0] for row in rows] == names
-    assert [row[1] for row in rows] == ["2", "2", "0"]
+    assert [row[1:7] for row in rows] == [f"{n} of 1 {2 * n} of 2".split() for n in (1, 1, 0)], "cases, and trials"
     assert [row[-3] for row in rows[:2]] == ["$0.0009", "$0.00084"]
-    assert rows[2][-3:] == ["no", "rate", "0"], "neither a cost nor a time"
+    assert rows[2][-2:] == ["no", "rate"], "neither a first try nor a cost nor a time"
 
 
 def test_one_target_needs_no_table(project: Project) -> None:
     write_targets(project, scripted("demo", "yes"))
     project.write("evals.yaml", SUITE)
-    assert "rate (95 %)" not in project.run("run", "evals.yaml")
+    assert "rate (95%)" not in project.run("run", "evals.yaml")
 
 
 # The command line wins

@@ -8,7 +8,8 @@ import pytest
 from toon_format import decode
 
 import rejoinder
-from rejoinder.formatting import format_case, matches_path
+from rejoinder.formatting.globs import matches_path
+from rejoinder.formatting.prompt import format_case
 from rejoinder.model import Case, FilePart, Level, Message, OtherPart, TextPart, formatting_for, trim
 from rejoinder.model.messages import RawRequest
 from tests.kit import Project, spec

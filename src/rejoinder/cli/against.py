@@ -8,19 +8,20 @@ from pathlib import Path
 from rejoinder.cli.live import live_display
 from rejoinder.cli.output import echo, echo_lines, form_for
 from rejoinder.cli.rounds import RoundsDisplay
-from rejoinder.engine.folder import RunFolder, runs_folder
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import Confirm
 from rejoinder.engine.plan import Job
-from rejoinder.engine.run_report import RunReport
 from rejoinder.gates.against import Confirmer
 from rejoinder.gates.rules import COMPARING, Rule, read_rule
-from rejoinder.gates.verbs import gate_as_started
+from rejoinder.gates.verbs import changes_since, find_baseline, gate_as_started
 from rejoinder.model import CaseName, Outcome
 from rejoinder.model.figures import GateResult
-from rejoinder.project import find_root
+from rejoinder.project.folders import find_root
 from rejoinder.report.gate import write_gate
-from rejoinder.report.words import count
+from rejoinder.runs.folder import RunFolder, runs_folder
+from rejoinder.runs.options import Confirm
+from rejoinder.runs.report import RunReport
+from rejoinder.views.flips import flips_since
+from rejoinder.words.numbers import count
 
 MOST_NAMED = 5
 MOST_TOLD = 50
@@ -40,11 +41,8 @@ class AgainstDisplay(RoundsDisplay, Confirmer):
     def confirming(self, cases: tuple[CaseName, ...], times: int) -> Observer:
         named = ", ".join(case.id for case in cases[:MOST_NAMED])
         more = f" and {len(cases) - MOST_NAMED:,} more" if len(cases) > MOST_NAMED else ""
-        fails = "case fails" if len(cases) == 1 else "cases fail"
-        echo(
-            f"{len(cases):,} {fails} that passed before: {named}{more}; asking again, up to {count(times, 'time')}",
-            err=True,
-        )
+        fails = count(len(cases), "case fails", "cases fail")
+        echo(f"{fails} that passed before: {named}{more}; asking again, up to {count(times, 'time')}", err=True)
         return _FurtherTrials(times)
 
 
@@ -79,14 +77,14 @@ def decide_against(report: RunReport, confirm: Confirm, more: list[Rule], code: 
         echo(f"the gate does not decide: {_why_undecided(report)}", err=True)
         return code
     root = _project_of(report.folder)
-    found = gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, root)
+    before = find_baseline(root, confirm.against)
+    found = gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, before)
     found = with_command(found, report.folder, confirm.against)
     form = form_for(sys.stderr if err else sys.stdout)
-    echo_lines(write_gate(found, form, report.summary.quarantined), err=err)
+    flips = flips_since(changes_since(before, report), report)
+    echo_lines(write_gate(found, form, report.summary.quarantined, flips=flips), err=err)
     if found.verdict == "cannot-tell" and _lacks_verdicts(found):
-        echo(
-            f"further trials ended in errors; ask them again: rejoinder resume {report.run.id} --retry-errors", err=True
-        )
+        echo(f"more trials ended in errors; ask them again: rejoinder resume {report.run.id} --retry-errors", err=True)
         return ERRORS
     return found.exit_code
 
@@ -114,6 +112,7 @@ def with_command(found: GateResult, folder: RunFolder, name: str) -> GateResult:
         return found
     from msgspec import structs
 
-    from rejoinder.cli.proposals import confirmed_by
+    from rejoinder.views.actions import confirm_action
 
-    return structs.replace(found, confirm=confirmed_by(folder, name))
+    action = confirm_action(folder, name)
+    return found if action is None else structs.replace(found, confirm=action.command())

@@ -30,21 +30,21 @@ COMMANDS = {
     "import": "Make cases from conversations that already happened.",
     "verify": "Check that nothing in a recorded run was changed or lost.",
     "replay": "Play a recorded run again, without any call.",
-    "fork": "Go on with a recorded conversation from a turn on, in another way.",
+    "fork": "Fork a recorded conversation at a turn and change what follows.",
     "grade": "Grade the replies of a recorded run with other checks.",
     "merge": "Merge the parts of a sharded run into one.",
     "baseline": "Save, list and delete baselines, which runs are compared with.",
     "gate": "Decide by rules whether a run is good enough.",
     "runs": "List, filter, tag and delete recorded runs.",
     "view": "Look at runs in a browser, and take runs over HTTP.",
-    "status": "Show what waits and goes on at a server.",
+    "status": "Show queued and running runs on a server.",
     "stop": "Stop a run at a server.",
     "suites": "Save suites under names, which `run` takes from any folder.",
-    "var": "Save variables of yours for all suites.",
-    "secret": "Save secrets of yours for all suites; they are never printed.",
+    "var": "Save variables that all your suites can use.",
+    "secret": "Save secrets that all your suites can use; none is printed.",
     "ci": "Tell a build server about a recorded run.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
-    "judge": "Test a judge against replies that people have labelled.",
+    "judge": "Test a judge against human labels.",
     "trust": "Let .env files decide where keys are sent.",
     "schema": "Print the JSON Schema of suites, targets or configuration.",
     "completion": "Print the completion script of a shell.",
@@ -122,7 +122,7 @@ def _explained(error: click.UsageError, given: list[str]) -> click.UsageError:
 )
 @click.version_option(__version__, message="rejoinder %(version)s")
 def cli() -> None:
-    """Test language models and agents in conversation: ask, check, answer back, measure recovery."""
+    """Test language models and agents in conversation: ask, check, push back, measure recovery."""
 
 
 def run() -> None:

@@ -10,14 +10,13 @@ import click
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, write_data
 from rejoinder.cli.results import relative
-from rejoinder.engine.recorded import open_recorded
 from rejoinder.errors import UsageError
 from rejoinder.gates.baselines import baseline_file, baseline_names, delete_baseline, read_baseline
 from rejoinder.gates.verbs import Blessed, bless_run
-from rejoinder.project import find_root
-from rejoinder.report.words import count
+from rejoinder.project.folders import find_root
 from rejoinder.run_files import RunDamaged
-from rejoinder.spelling import list_words
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.words.numbers import count, listed
 
 ERRORS = (
     "a case with an error never counts as a new failure against this baseline; ask it again and save again: "
@@ -125,7 +124,7 @@ def remove(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in baseline_names(root):
             known = baseline_names(root)
-            hint = f"The baselines are {list_words(known)}." if known else "There are none."
+            hint = f"The baselines are {listed(known)}." if known else "There are none."
             raise UsageError(f"there is no baseline `{name}`", hint)
     for name in dict.fromkeys(names):
         delete_baseline(root, name)

@@ -12,8 +12,8 @@ from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, write_data
 from rejoinder.cli.parameter_types import LIFETIME
 from rejoinder.engine.cache import FILE, Cache
-from rejoinder.project import find_root
-from rejoinder.report.words import count
+from rejoinder.project.folders import find_root
+from rejoinder.words.numbers import count
 
 
 @click.group("cache", invoke_without_command=True)

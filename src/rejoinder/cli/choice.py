@@ -12,10 +12,10 @@ import click
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.models import read_quartiles
 from rejoinder.cli.output import echo, words
-from rejoinder.engine.options import RunOptions
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
-from rejoinder.roles import answering_targets
+from rejoinder.runs.options import RunOptions
+from rejoinder.validation.roles import answering_targets
 
 MOST_UNASKED = 5
 """So many models are asked without further questions."""
@@ -72,9 +72,9 @@ def _is_pattern(word: str) -> bool:
 
 
 def _models(pattern: str, providers: list[str], quartiles: list[int], suite: Suite) -> list[str]:
-    from rejoinder.providers.model_list import match_models
+    from rejoinder.prices.model_list import match_models
     from rejoinder.providers.vendors import can_be_asked
-    from rejoinder.suite import open_project
+    from rejoinder.suite.configuration import open_project
 
     found = match_models([pattern], providers=providers, quartiles=quartiles, overrides=suite.prices)
     if not found:

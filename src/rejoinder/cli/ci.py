@@ -9,12 +9,17 @@ import click
 
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_machine
-from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run_report import RunReport
-from rejoinder.engine.verify import sound_run
-from rejoinder.errors import UsageError, reason_of
+from rejoinder.engine.run import sound_run
+from rejoinder.errors import RejoinderError, UsageError, reason_of
+from rejoinder.model.clusters import ClusterKey
 from rejoinder.report import github
+from rejoinder.report.markdown import changes_words
 from rejoinder.run_files import write_whole
+from rejoinder.runs.folder import find_run
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.runs.report import RunReport
+from rejoinder.views.clusters import known_clusters
+from rejoinder.views.flips import SinceBaseline, flips_since
 
 _FILE = click.Path(path_type=Path)
 
@@ -45,23 +50,32 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
     if comment is None and found is None and not is_told:
         echo("no build server is known here, so nothing is written; --comment FILE writes a comment", err=True)
     if found is not None:
-        echo(f"{github.compared(found.changes)} against {found.name}", github.gate_words(found.gate))
+        echo(f"{changes_words(found.changes)} against {found.name}", github.gate_words(found.gate))
 
 
-def _compare(report: RunReport, name: str, root: Path) -> github.Against:
-    from rejoinder.gates.changes import count_changes
+def _compare(report: RunReport, name: str, root: Path) -> SinceBaseline:
     from rejoinder.gates.rules import COMPARING, read_rule
-    from rejoinder.gates.verbs import confirmations_of, find_baseline, gate_report, verdicts_of
+    from rejoinder.gates.verbs import changes_since, find_baseline, gate_report
 
     before = find_baseline(root, name)
     gate = gate_report(report, [read_rule(rule) for rule in COMPARING], before)
-    return github.Against(name, count_changes(before, verdicts_of(report), confirmations_of(report)), gate)
+    changes = changes_since(before, report)
+    return SinceBaseline(name, changes, gate, flips_since(changes, report), _known(root, before.run))
 
 
-def _write_for_github(report: RunReport, against: github.Against | None, root: Path) -> bool:
+def _known(root: Path, run: str) -> frozenset[ClusterKey] | None:
+    """The clusters of a baseline's run. A baseline stores verdicts only, so its run may be missing."""
+    try:
+        summary = find_run(root, run).read_summary()
+    except RejoinderError:
+        return None
+    return None if summary is None else known_clusters(summary)
+
+
+def _write_for_github(report: RunReport, since: SinceBaseline | None, root: Path) -> bool:
     """What the variables of GitHub ask for. Do they ask for anything?"""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-        github.write_step_summary(report, Path(path), against)
+        github.write_step_summary(report, Path(path), since)
     if path := os.environ.get("GITHUB_OUTPUT"):
         with Path(path).open("a", encoding="utf-8", newline="\n") as stream:
             stream.write(github.outputs(report))

@@ -10,16 +10,16 @@ import click
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo_lines, form_for, look, look_options, write_machine
-from rejoinder.engine.comparing import TARGETS, VARIANTS, Wanted, compare_parts, compare_recorded, runs_to_compare
-from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.verify import sound_run
+from rejoinder.engine.run import sound_run
 from rejoinder.errors import UsageError
+from rejoinder.exports.comparison_json import write_comparisons_json
 from rejoinder.gates.verbs import blessed_run
 from rejoinder.model.comparisons import RunComparison
-from rejoinder.project import find_root
+from rejoinder.project.folders import find_root
 from rejoinder.report.comparison import write_comparison, write_verdict
-from rejoinder.report.comparison_json import write_comparisons_json
 from rejoinder.report.styled import EMPTY
+from rejoinder.runs.comparing import TARGETS, VARIANTS, Wanted, compare_all, compare_parts, runs_to_compare
+from rejoinder.runs.recorded import open_recorded
 
 MOST_SHOWN = 1000
 """Flips of each kind whose replies `--all` shows."""
@@ -34,11 +34,11 @@ MOST_SHOWN = 1000
     type=click.FloatRange(0, 100, min_open=True),
     default=10,
     show_default=True,
-    help="Count so many points as no difference.",
+    help="Treat runs that differ by up to this many points as equal.",
 )
 @click.option("--all", "every", is_flag=True, help="Show both replies of every case that flipped.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the exact p-value beside mid-p, and the methods.")
-@click.option("--strict", is_flag=True, help="Exit with 5 where it cannot be told.")
+@click.option("--strict", is_flag=True, help="Exit with 5 if the verdict is `cannot tell`.")
 @trust_option
 @format_option
 @look_options
@@ -70,7 +70,8 @@ def command(
         found = compare_parts(report, TARGETS if by_target else VARIANTS, wanted)
     else:
         root = find_root(Path.cwd(), Path.cwd())
-        found = compare_recorded(runs_to_compare([blessed_run(root, name) for name in runs], trust=trust), wanted)
+        recorded = runs_to_compare([blessed_run(root, name) for name in runs], trust=trust)
+        found = compare_all(map(sound_run, recorded), wanted)
     if form == "json":
         write_machine(write_comparisons_json(found))
     else:

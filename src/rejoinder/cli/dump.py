@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 from rejoinder.engine.known_secrets import known_secrets
-from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import plan, survey_plan
-from rejoinder.engine.secrets import Mask
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.run_files import write_whole
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.secrets import Mask
 
 
 def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None:

@@ -10,11 +10,11 @@ import click
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.cli.results import write_file
-from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.run_report import RunReport
-from rejoinder.engine.verify import sound_run
-from rejoinder.report.formats import FORMATS, name_format
-from rejoinder.report.words import count
+from rejoinder.engine.run import sound_run
+from rejoinder.exports.formats import FORMATS, name_format
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.runs.report import RunReport
+from rejoinder.words.numbers import count
 
 
 @click.command("export")
@@ -55,7 +55,7 @@ def command(
 
 
 def _send(report: RunReport, url: str, *, content: bool) -> None:
-    from rejoinder.report.otlp_http import ExportError, find_endpoint, send
+    from rejoinder.exports.otlp_http import ExportError, find_endpoint, send
 
     sent = send(report, find_endpoint(os.environ, url), content=content)
     echo(f"sent {count(sent.spans, 'span')} to {url}")

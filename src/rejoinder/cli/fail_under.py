@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from rejoinder.cli.output import echo_lines, form_for
-from rejoinder.engine.run_report import RunReport
 from rejoinder.gates.rules import Rule
 from rejoinder.gates.verbs import gate_report
 from rejoinder.report.gate import write_decision, write_rules
 from rejoinder.report.styled import line
+from rejoinder.runs.report import RunReport
 
 _ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
 """How a run ended early; what else is neither passed nor failed had errors."""

@@ -10,6 +10,7 @@ from rejoinder.cli.grouping import Values, grouped
 from rejoinder.cli.live import live_display
 from rejoinder.cli.options import (
     ANSWERS,
+    KEPT,
     LIMITS,
     PACE,
     SELECTION,
@@ -20,10 +21,10 @@ from rejoinder.cli.options import (
 )
 from rejoinder.cli.output import echo
 from rejoinder.cli.results import Output, exit_with, output_options
-from rejoinder.engine.effects import Fork
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import fork_run
+from rejoinder.model.forks import Fork
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.recorded import open_recorded
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -40,26 +41,30 @@ def _options(values: Values) -> RunOptions:
 @grouped(
     "options",
     _options,
-    case=click.option("--case", metavar="ID", required=True, help="Go on with the conversation of this case."),
+    case=click.option("--case", metavar="ID", required=True, help="Fork the conversation of this case."),
     suite=click.option("--suite", default="", metavar="NAME", help="Take the case of this suite of the run, or file."),
-    of=click.option("--of", default="", metavar="NAME", help="Take up the conversation of this target of the run."),
+    of=click.option("--of", default="", metavar="NAME", help="Fork the conversation with this target."),
     trial=click.option(
-        "--trial", type=click.IntRange(1), default=1, metavar="N", help="Take up this trial of it.  [default: 1]"
+        "--trial", type=click.IntRange(1), default=1, metavar="N", help="Fork this trial.  [default: 1]"
     ),
     turn=click.option(
-        "--turn", type=click.IntRange(1), default=1, metavar="N", help="Ask from this turn on.  [default: 1]"
+        "--turn",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="Ask again from turn N.  [default: 1]",
     ),
     prompt=click.option("--prompt", metavar="TEXT", help="Say this at that turn."),
-    system=click.option("--system", metavar="TEXT", help="Use this system prompt from that turn on."),
-    targets=target_names_option("Go on with these targets instead; several are compared."),
+    system=click.option("--system", metavar="TEXT", help="Use this system prompt for the turns that are asked."),
+    targets=target_names_option("Continue with these targets instead; several are compared."),
     repeat=click.option(
-        "--repeat", "-n", type=click.IntRange(1), default=1, metavar="N", help="Go on N times from the same point."
+        "--repeat", "-n", type=click.IntRange(1), default=1, metavar="N", help="Continue N times from the same point."
     ),
     variants=click.option(
-        "--variant", "variants", multiple=True, metavar="NAME", help="Go on with this variant of the case."
+        "--variant", "variants", multiple=True, metavar="NAME", help="Fork this variant of the case."
     ),
     targets_file=SELECTION["targets_file"],
-    include_messages=SELECTION["include_messages"],
+    include_messages=KEPT["include_messages"],
     cache=ANSWERS["cache"],
     cache_lifetime_s=ANSWERS["cache_lifetime_s"],
     record=ANSWERS["record"],

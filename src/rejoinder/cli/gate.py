@@ -11,12 +11,15 @@ import msgspec
 from rejoinder.cli.against import with_command
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo_lines, form_for, look, look_options, write_data
-from rejoinder.engine.folder import listed_receipt, runs_folder
-from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.gates.baselines import Baseline, baseline_names
 from rejoinder.gates.rules import COMPARING, read_rule
-from rejoinder.gates.verbs import find_baseline, gate_run
+from rejoinder.gates.verbs import changes_since, find_baseline, gate_run
+from rejoinder.model import CaseChanges
 from rejoinder.report.gate import write_gate, write_verdict
+from rejoinder.runs.folder import listed_receipt, runs_folder
+from rejoinder.runs.recorded import RecordedRun, open_recorded
+from rejoinder.runs.report import read_run
+from rejoinder.views.flips import NO_FLIPS, flips_since
 
 
 @click.command("gate")
@@ -57,8 +60,11 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], partia
         if look().quiet:
             echo_lines(write_verdict(found, screen, commands))
         else:
-            summary = recorded.folder.read_summary()
-            echo_lines(write_gate(found, screen, () if summary is None else summary.quarantined, commands))
+            report = read_run(recorded)
+            quarantined = () if report is None else report.summary.quarantined
+            changes = CaseChanges() if report is None or before is None else changes_since(before, report)
+            flips = NO_FLIPS if report is None else flips_since(changes, report)
+            echo_lines(write_gate(found, screen, quarantined, commands, flips))
     sys.exit(found.exit_code)
 
 

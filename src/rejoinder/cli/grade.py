@@ -12,16 +12,17 @@ from rejoinder.cli.grouping import Values, format_option
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, trust_option
-from rejoinder.cli.output import echo, write_machine
-from rejoinder.cli.results import next_commands, relative, traceback_of
-from rejoinder.cli.zoom import Zoom, zoom_in
-from rejoinder.engine.recorded import open_recorded
+from rejoinder.cli.output import echo, echo_lines, form_for, write_machine
+from rejoinder.cli.results import commands_of, relative, traceback_of
 from rejoinder.engine.run import grade_run, show_run
-from rejoinder.engine.run_report import RunReport
+from rejoinder.exports.formats import write_json
 from rejoinder.model.chosen_names import ChosenNames
-from rejoinder.report.formats import write_json
-from rejoinder.report.summary import write_summary
-from rejoinder.report.words import count
+from rejoinder.report.ending import write_all_figures
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.runs.report import RunReport
+from rejoinder.views.actions import next_actions
+from rejoinder.views.choose import Choice, choose
+from rejoinder.words.numbers import count
 
 MOST_SHOWN = 50
 
@@ -49,7 +50,7 @@ def command(
     recorded = open_recorded(run, trust=trust)
     options = recorded.options().changed(**changes)
     if cases:
-        chosen = zoom_in(show_run(recorded), Zoom(cases=cases)).results
+        chosen = choose(show_run(recorded), Choice(cases=cases)).results
         options = options.changed(cases=tuple(dict.fromkeys(result.id for result in chosen)))
     # Candidates are not called; whether judges can be is found out when they are opened.
     suites = load_or_exit(files, options, asks=False) if files else recorded.suites(asks=False)
@@ -71,11 +72,12 @@ def _show(now: RunReport, changes: list[Change]) -> None:
         echo(f"and {count(len(changes) - MOST_SHOWN, 'more conversation')}; --format json shows all")
     verdicts = sum(change.before != change.now for change in changes)
     echo(f"{count(verdicts, 'conversation')} graded differently", "")
-    echo(*write_summary(now.run, now.summary), f"  {'grades':10}{relative(now.folder.path)}")
+    echo(f"grades: {relative(now.folder.path)}")
     if (traceback := traceback_of(now)) is not None:
-        echo(f"  {'traceback':10}{traceback}")
+        echo(f"traceback: {traceback}")
+    echo_lines(write_all_figures(now, form_for(sys.stdout)))
     if now.run.status != "completed":
-        echo(*(f"go on with: {command}" for command, _ in next_commands(now)))
+        echo(*(f"next: {command}" for command, _ in commands_of(next_actions(now))))
 
 
 def _verdicts(change: Change) -> str:

@@ -22,7 +22,7 @@ format_option = click.option(
     help="Write text or JSON.",
 )
 targets_option = click.option(
-    "--targets", "targets_file", type=click.Path(path_type=Path), help="Read further targets from this file."
+    "--targets", "targets_file", type=click.Path(path_type=Path), help="Read more targets from this file."
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -23,6 +23,11 @@ class HelpLayout(Struct, frozen=True, kw_only=True):
     epilog: str
 
 
+def with_rest(*first: str, rest: Iterable[str]) -> tuple[str, ...]:
+    """Options in this order, and behind them the rest of their group."""
+    return (*first, *(name for name in rest if name not in first))
+
+
 class LaidOutCommand(click.Command):
     """A command whose `--help` shows the common options, `--help GROUP` a group, and `--help all` everything."""
 
@@ -39,7 +44,7 @@ class LaidOutCommand(click.Command):
             expose_value=False,
             metavar="[GROUP]",
             callback=self._show_help,
-            help=f"Show the common options, those of a group, or all: {', '.join((*self.layout.groups, ALL))}.",
+            help=f"Show the common options, a group of options, or all: {', '.join((*self.layout.groups, ALL))}.",
         )
 
     def _show_help(self, ctx: click.Context, _option: click.Parameter, group: str | None) -> None:

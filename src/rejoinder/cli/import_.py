@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.report.words import count
+from rejoinder.words.numbers import count
 
 if TYPE_CHECKING:
-    from rejoinder.transcripts import Transcript
     from rejoinder.transcripts.cases import Chosen, Recorded
     from rejoinder.transcripts.stand_ins import Replaced
+    from rejoinder.transcripts.values import Transcript
 
 
 @click.group("import")
@@ -86,13 +86,13 @@ def transcript(
 
 def _refuse_what_is_there(option: str, path: Path | None) -> None:
     if path is not None and os.path.lexists(path):
-        raise UsageError(f"{path} exists already, and is kept as it is", f"Name another file with {option}.")
+        raise UsageError(f"{path} exists already and was not changed", f"Name another file with {option}.")
 
 
 def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
     """The suite with the recordings as its first target."""
-    from rejoinder.transcripts import read_transcripts
     from rejoinder.transcripts.cases import Recorded
+    from rejoinder.transcripts.formats import read_transcripts
 
     chosen: list[Chosen] = []
     recorded: list[Recorded] = []
@@ -115,8 +115,8 @@ def _suite(paths: Sequence[Path], wanted: _Wanted) -> str:
 
 def _hidden_suite(paths: Sequence[Path], wanted: _Wanted) -> tuple[str, list[Replaced]]:
     """The suite with stand-ins, and a list of them. It has no recording: that says all that the suite hides."""
-    from rejoinder.transcripts import read_transcripts
     from rejoinder.transcripts.anonymise import anonymise
+    from rejoinder.transcripts.formats import read_transcripts
 
     transcripts, anonymiser = anonymise(read_transcripts(paths, wanted.format, note=_say))
     chosen = _choose(transcripts, wanted.turn, {}, None)
@@ -133,9 +133,8 @@ def _choose(
     transcripts: Sequence[Transcript], turn: int | None, ids: dict[str, int], target: str | None
 ) -> list[Chosen]:
     """The turn of each conversation, with an id for its case. What is left out, or was not understood, is said."""
-    from rejoinder.transcripts import not_understood
     from rejoinder.transcripts.cases import Chosen, choose
-    from rejoinder.transcripts.values import own_id
+    from rejoinder.transcripts.values import not_understood, own_id
 
     chosen: list[Chosen] = []
     for one in transcripts:

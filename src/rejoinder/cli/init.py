@@ -17,8 +17,10 @@ from msgspec import Struct
 from rejoinder.cli.output import echo
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model.providers import PROVIDERS, row_of
-from rejoinder.spelling import list_words
-from rejoinder.suite import check_target, resolve, schema_for
+from rejoinder.suite.schema import schema_for
+from rejoinder.suite.target_names import check_target
+from rejoinder.suite.targets import resolve
+from rejoinder.words.numbers import listed
 
 SUITE = "evals.yaml"
 
@@ -59,7 +61,7 @@ def command(folder: Path, yes: bool, **given: Any) -> None:
     """
     chosen = [name for name, value in given.items() if value]
     if len(chosen) > 1:
-        raise UsageError("one thing can be tested to begin with", "Further targets are added in the suite.")
+        raise UsageError("one thing can be tested to begin with", "Add more targets in the suite.")
     kind, value = (chosen[0], given[chosen[0]]) if chosen else _nothing_yet()
     if not chosen and not yes and sys.stdin.isatty():
         kind, value = _ask(kind, folder)
@@ -124,7 +126,7 @@ def _one_of_them(text: str) -> int:
     """The number of a line. What is refused is asked for again."""
     numbers = [str(number) for number in range(1, len(_QUESTIONS) + 2)]
     if text.strip() not in numbers:
-        raise click.UsageError(f"{text.strip()!r} is none of them; type {list_words(numbers, 'or')}")
+        raise click.UsageError(f"{text.strip()!r} is none of them; type {listed(numbers, 'or')}")
     return int(text)
 
 
@@ -247,11 +249,11 @@ _STARTS: dict[str, Callable[[str, Path], Start]] = {
 
 def _lack(file: Path, name: str) -> str | None:
     """What to do before the suite can run."""
-    from rejoinder.engine.loading import load_options
-    from rejoinder.engine.options import RunOptions, Selection
     from rejoinder.engine.probe import find_lack
     from rejoinder.errors import SuiteError
-    from rejoinder.review import load_suites
+    from rejoinder.runs.loading import load_options
+    from rejoinder.runs.options import RunOptions, Selection
+    from rejoinder.validation.review import load_suites
 
     invalidate_caches()  # a module that was just written is found
     try:

@@ -13,16 +13,17 @@ from msgspec import Struct
 from rejoinder.cli.grouping import format_option, grouped
 from rejoinder.cli.options import SELECTION, TRUST
 from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, write_data
-from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError, UsageError
-from rejoinder.report.inert import one_line
-from rejoinder.report.words import Commands, count, shortened
+from rejoinder.report.styled import Commands
+from rejoinder.runs.options import RunOptions
+from rejoinder.words.inert import one_line
+from rejoinder.words.numbers import count, shortened
 
 if TYPE_CHECKING:
     from rejoinder.calibration.labels import LabelFile
     from rejoinder.calibration.subjects import Subject
-    from rejoinder.engine.run_report import RunReport
     from rejoinder.model.passports import Finding, Passport
+    from rejoinder.runs.report import RunReport
 
 
 LONGEST_ASKED = 100
@@ -69,7 +70,7 @@ def command() -> None:
     ),
     **TRUST,
 )
-@click.option("--resume", "run", metavar="RUN", help="Go on with a test that was cut off; what is answered stays.")
+@click.option("--resume", "run", metavar="RUN", help="Resume an interrupted test; recorded replies are reused.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every reply on which people and judge disagree.")
 @format_option
 def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None, verbose: bool, form: str) -> None:
@@ -83,8 +84,8 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     from rejoinder.calibration.labels import read_labels
     from rejoinder.calibration.measure import make_passport, read_findings
     from rejoinder.cli.results import relative
-    from rejoinder.engine.passports import find_passport, write_passport
     from rejoinder.report.judges import JudgeTest, write_judge_report
+    from rejoinder.runs.passports import find_passport, write_passport
 
     try:
         file = read_labels(labels)
@@ -186,7 +187,7 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
     from rejoinder.calibration.subjects import plain_subject
     from rejoinder.cli.loading import load_judge_or_exit
     from rejoinder.spelling import did_you_mean
-    from rejoinder.suite import resolve
+    from rejoinder.suite.targets import resolve
 
     more = options.selection.targets_file
     project, name = load_judge_or_exit(Path(more) if more else None, target)
@@ -201,9 +202,9 @@ def _plain_subject(criteria: str, target: str | None, file: LabelFile, options: 
 def _ask(subject: Subject, file: LabelFile, options: RunOptions, run: str | None) -> RunReport:
     from rejoinder.calibration.measure import is_test_of, labelled_suite
     from rejoinder.cli.live import live_display
-    from rejoinder.engine.folder import find_run
-    from rejoinder.engine.recorded import RecordedRun
     from rejoinder.engine.run import resume_run, start_run
+    from rejoinder.runs.folder import find_run
+    from rejoinder.runs.recorded import RecordedRun
 
     suite = labelled_suite(subject, file)
     display = live_display()

@@ -13,14 +13,15 @@ from collections import Counter, deque
 from typing import TextIO
 
 from rejoinder.cli.output import is_screen, look, size_of, wants_colour, width_of
+from rejoinder.engine.make_result import check_result
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
-from rejoinder.engine.results import check_result
-from rejoinder.model import Outcome, Spoilt
-from rejoinder.report.course import described, step_words
+from rejoinder.model import Outcome
 from rejoinder.report.problems import columns_of
 from rejoinder.report.styled import PARAGRAPH, Line, Piece, cut, fitted, line, paint, plain_text, safe, width_of_line
-from rejoinder.report.words import count
+from rejoinder.views.course import step_words
+from rejoinder.words.checks import described
+from rejoinder.words.numbers import clock, count, in_seconds, money
 
 QUIET_S = 1.0
 """Most small runs are over before anything is drawn."""
@@ -52,12 +53,11 @@ class _Counts:
             if reply is not None:
                 self.tokens += reply.usage.total_tokens
                 self.cost += reply.cost or 0.0
-        if _is_spoilt(outcome):
+        if outcome.is_spoilt:
             self.spoilt += 1
             return
-        self.passed += outcome.status == "passed"
-        planned = all(turn.passed for turn in outcome.turns if not turn.depth)
-        self.recovered += outcome.status == "passed" and not planned and any(turn.depth for turn in outcome.turns)
+        self.passed += outcome.passed
+        self.recovered += outcome.recovered
         self.failed += outcome.status == "failed"
         self.errors += outcome.status == "error"
 
@@ -87,7 +87,7 @@ class LiveDisplay(Observer):
     def conversation_finished(self, job: Job, outcome: Outcome) -> None:
         self._flying.pop(job.number, None)
         self._counts.add(outcome)
-        if outcome.status in ("failed", "error") and not _is_spoilt(outcome) and self._is_news(outcome):
+        if outcome.status in ("failed", "error") and not outcome.is_spoilt and self._is_news(outcome):
             self._ticked += 1
             if self._ticked <= MOST_TICKS:
                 self._ticks.append(self._tick(job, outcome))
@@ -124,7 +124,7 @@ class LiveDisplay(Observer):
         self._say("finishing the conversations in progress; press Ctrl-C again to stop at once")
 
     def cut_off(self, run: str) -> None:
-        self._say(f"stopped at once; everything recorded is safe. Go on with: rejoinder resume {run}")
+        self._say(f"stopped at once; everything recorded is safe. To continue: rejoinder resume {run}")
 
     def _say(self, message: str) -> None:
         self._stream.write(f"{message}\n")
@@ -144,7 +144,7 @@ class LiveDisplay(Observer):
             f"{counts.failed:,} failed",
         ]
         parts += [count(counts.errors, "error")] if counts.errors else []
-        parts += [f"{counts.spoilt:,} spoilt"] if counts.spoilt else []
+        parts += [f"{counts.spoilt:,} invalid"] if counts.spoilt else []
         parts += [f"{len(self._flying):,} in flight"]
         parts += [f"{counts.retries:,} retries"] if counts.retries else []
         self._say(f"{clock(now - self._started)}  {', '.join([*parts, f'{counts.tokens:,} tokens'])}")
@@ -171,11 +171,6 @@ def _name(job: Job) -> str:
     return f"{safe(job.prepared.case.id)}{trial}"
 
 
-def _is_spoilt(outcome: Outcome) -> bool:
-    """Did its simulated user spoil it? Then it is no failure of the model."""
-    return outcome.user is not None and isinstance(outcome.user.spoilt, Spoilt)
-
-
 def _why(outcome: Outcome) -> tuple[str, str, str]:
     """Where a conversation went wrong, by which check, and the beginning of the reply."""
     bad = next((one for one in outcome.steps if one.status in ("failed", "error")), None)
@@ -189,14 +184,6 @@ def _why(outcome: Outcome) -> tuple[str, str, str]:
     if bad is not None:
         where += f", {safe(step_words(bad.step, len(outcome.steps), bad.name))}"
     return where, safe(why), "" if turn is None or turn.response is None else safe(turn.response[:200])
-
-
-def clock(seconds: float) -> str:
-    """`1:12`, `1:04:09`."""
-    whole = int(seconds)
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02d}"
-    return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 
 
 class LiveScreen(LiveDisplay):
@@ -290,10 +277,8 @@ class LiveScreen(LiveDisplay):
         if counts.errors:
             pieces += [Piece("   "), Piece(count(counts.errors, "error"), "fail")]
         if counts.spoilt:
-            pieces += [Piece("   "), Piece(f"{counts.spoilt:,} spoilt", "warn")]
+            pieces += [Piece("   "), Piece(f"{counts.spoilt:,} invalid", "warn")]
         if counts.cost:
-            from rejoinder.report.words import money
-
             pieces.append(Piece(f"   {money(counts.cost)}", "quiet"))
         return tuple(pieces)
 
@@ -301,7 +286,7 @@ class LiveScreen(LiveDisplay):
         flying = list(self._flying.values())
         if not flying:
             return ()
-        oldest = "   ".join(f"{safe(name)} {now - start:.0f} s" for name, start in flying[:MOST_IN_FLIGHT])
+        oldest = "   ".join(f"{safe(name)} {in_seconds(round(now - start))}" for name, start in flying[:MOST_IN_FLIGHT])
         return line((f"  {len(flying):,} in flight:  {oldest}", "quiet"))
 
     def _tick(self, job: Job, outcome: Outcome) -> Line:

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import structs
-
 from rejoinder.cli.output import echo, show_problems, tell_passed_over
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.plan import pairs
+from rejoinder.engine.load_for_run import load_for_run
 from rejoinder.errors import SuiteError
 from rejoinder.model import Problem, Suite
-from rejoinder.review import load_suites
-from rejoinder.suite import (
-    Targets,
-    as_warnings,
-    check_target,
-    find_files,
-    is_known_provider,
-    is_of_agentv,
-    open_project,
-    read_prices,
-    read_targets,
-)
-from rejoinder.suite.configuration import Project
+from rejoinder.runs.options import RunOptions
+from rejoinder.suite.agentv_files import as_warnings, is_of_agentv
+from rejoinder.suite.configuration import Project, open_project, read_prices
+from rejoinder.suite.discover import find_files
+from rejoinder.suite.target_names import check_target
+from rejoinder.suite.targets import Targets, read_targets
 
 
 def load_or_exit(
@@ -37,28 +25,14 @@ def load_or_exit(
     if warn:
         tell_passed_over(passed_over)
     try:
-        suites, warnings = load_suites(files, load_options(options, asks=asks, labelled=labelled))
+        suites, warnings = load_for_run(files, options, asks=asks, labelled=labelled)
     except SuiteError as error:
         show_problems([problem for problem in error.problems if problem.severity == "error"], err=True)
         sys.exit(2)
-    if asks and options.answers.opens_targets:
-        _refuse_unknown_providers(suites, warnings, options)
     if warn:
         show_problems(warnings, err=True)
         _warn_of_openrouter(options.selection.targets, suites)
     return suites
-
-
-def _refuse_unknown_providers(suites: list[Suite], warnings: Sequence[Problem], options: RunOptions) -> None:
-    """A provider that is not known is an error, at its place, as soon as a target of it is asked."""
-    unknown = [one for one in warnings if one.code == "unknown-provider" and one.path.endswith(".provider")]
-    if not unknown:
-        return
-    asked = {pair.target.provider for pair in pairs(suites, options.selection)}
-    if all(map(is_known_provider, asked)):
-        return
-    show_problems([structs.replace(one, severity="error") for one in unknown], err=True)
-    sys.exit(2)
 
 
 def load_project_or_exit(targets_file: Path | None) -> Suite:

@@ -7,8 +7,8 @@ import click
 from rejoinder.cli.live import live_display
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.results import Output, exit_with, output_options
-from rejoinder.engine.recorded import open_recorded
 from rejoinder.engine.run import merge_runs
+from rejoinder.runs.recorded import open_recorded
 
 
 @click.command("merge")

@@ -14,11 +14,11 @@ from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, show_problems, words, write_data
 from rejoinder.errors import UsageError
 from rejoinder.model.calls import Price
-from rejoinder.price_table import table_version
+from rejoinder.prices.lookup import table_version
+from rejoinder.prices.model_list import KnownModel, filter_models, known_models, select_models
 from rejoinder.providers.local_weights import WEIGHTS, get_weights
-from rejoinder.providers.model_list import KnownModel, filter_models, known_models, select_models
-from rejoinder.report.words import count
-from rejoinder.suite import open_project, read_prices
+from rejoinder.suite.configuration import open_project, read_prices
+from rejoinder.words.numbers import count, price
 
 _HEADER = ("model", "context", "$ in", "$ out", "price", "")
 _QUARTILES = {**{"$" * number: number for number in range(1, 5)}, **{str(number): number for number in range(1, 5)}}
@@ -130,16 +130,8 @@ def _cells(model: KnownModel) -> tuple[str, ...]:
     return (
         model.id,
         "-" if model.context_window is None else f"{model.context_window:,}",
-        _dollars(model.input),
-        _dollars(model.output),
+        price(model.input),
+        price(model.output),
         "$" * model.quartile if model.quartile else "-",
         ", ".join(word for word, holds in marks.items() if holds),
     )
-
-
-def _dollars(rate: float | None) -> str:
-    """At least cents, and as many places more as it takes."""
-    if rate is None:
-        return "-"
-    whole, _, places = f"{rate:.6f}".rstrip("0").partition(".")
-    return f"{whole}.{places:0<2}"

@@ -10,7 +10,7 @@ import click
 from rejoinder.cli.grouping import AliasedOption, Decorator, Values, grouped
 from rejoinder.cli.output import words
 from rejoinder.cli.parameter_types import AUTO, DOLLARS, FAIL_UNDER, LIFETIME, REPEAT, SHARD
-from rejoinder.engine.options import MOST_CONFIRMED, Confirm, Rounds, RunOptions
+from rejoinder.runs.options import MOST_CONFIRMED, Confirm, Rounds, RunOptions
 
 _PATH = click.Path(path_type=Path)
 
@@ -128,11 +128,13 @@ SELECTION: dict[str, Decorator] = {
         help="Run only this variant of the suites; repeatable.",
     ),
     "targets_file": _option(
-        "--targets", "targets_file", type=_PATH, callback=_resolved, help="Read further targets from this file."
+        "--targets", "targets_file", type=_PATH, callback=_resolved, help="Read more targets from this file."
     ),
     "system_prompt": _option(
         "--system-prompt", aliases=("-s",), metavar="TEXT", help="Replace the system prompt of the suites."
     ),
+}
+KEPT: dict[str, Decorator] = {
     "include_messages": _option(
         "--include",
         "include_messages",
@@ -149,6 +151,7 @@ SELECTION: dict[str, Decorator] = {
         help="Keep the workspaces of agents in .rejoinder/workspaces: all, or of those that did not pass.",
     ),
 }
+"""Options that keep more of each conversation than its result."""
 ANSWERS: dict[str, Decorator] = {
     "cache": _option("--cache", is_flag=True, help="Answer equal requests to LLM APIs from the cache of earlier runs."),
     "cache_lifetime_s": _option(
@@ -166,7 +169,7 @@ ANSWERS: dict[str, Decorator] = {
     ),
 }
 FAIL_FAST: dict[str, Decorator] = {
-    "fail_fast": _option("--fail-fast", is_flag=True, help="Start no further conversation after the first failure.")
+    "fail_fast": _option("--fail-fast", is_flag=True, help="Start no more conversations after the first failure.")
 }
 
 
@@ -186,6 +189,7 @@ run_options = grouped(
     "options",
     _run_options,
     **SELECTION,
+    **KEPT,
     **PACE,
     **FAIL_FAST,
     **ANSWERS,

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from rejoinder.engine.secrets import Mask
-from rejoinder.formatting import attached_files, guidelines_block
+from rejoinder.formatting.files import attached_files
+from rejoinder.formatting.prompt import guidelines_block
 from rejoinder.model import Brief, Case, Prompt, Request, Suite, Target
 from rejoinder.providers.settings import Settings
+from rejoinder.runs.secrets import Mask
 
 SHOWN = frozenset({"http", "cli"})
 """Providers whose requests are of the author's own making."""

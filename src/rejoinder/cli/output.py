@@ -19,7 +19,7 @@ from rejoinder.cli.streams import is_read
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Problem
 from rejoinder.report.problems import Style, message_rows, plain, printable_line, write_problem
-from rejoinder.report.words import count
+from rejoinder.words.numbers import count
 
 if TYPE_CHECKING:
     from rejoinder.report.styled import Form, Line
@@ -215,7 +215,7 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
 
 def write_data(data: Any) -> None:
     """Data of a command, as JSON."""
-    from rejoinder.report.inert import to_json
+    from rejoinder.words.inert import to_json
 
     write_machine([to_json(data, indent=2), "\n"])
 

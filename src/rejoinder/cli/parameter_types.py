@@ -70,7 +70,7 @@ class Repeat(click.ParamType[int]):
         if isinstance(value, int) or value == "auto":
             return value if isinstance(value, int) else AUTO
         if not re.fullmatch(r"[0-9]{1,9}", str(value)) or int(value) < 1:
-            self.fail(f"{value!r} is not a number of repeats; write a number from 1 on, or auto", param, ctx)
+            self.fail(f"{value!r} is not a number of repeats; write 1 or more, or auto", param, ctx)
         return int(value)
 
 

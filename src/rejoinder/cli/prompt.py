@@ -14,7 +14,9 @@ from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.outgoing import SHOWN, outgoing_of, outgoing_words
 from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_data
 from rejoinder.errors import UsageError
-from rejoinder.formatting import diagnose_reference, find_judges, format_case, format_judge_prompts, format_plan
+from rejoinder.formatting.judge import find_judges, format_judge_prompts
+from rejoinder.formatting.prompt import diagnose_reference, format_case
+from rejoinder.formatting.steps import format_plan
 from rejoinder.model import (
     Attached,
     Case,
@@ -31,9 +33,12 @@ from rejoinder.model import (
 )
 from rejoinder.model.chosen_names import ChosenNames
 from rejoinder.model.tools import PythonTool, ScriptedTool, Tool
-from rejoinder.report.course import step_words
 from rejoinder.spelling import did_you_mean
-from rejoinder.suite import LoadOptions, find_files, read_suite, resolve
+from rejoinder.suite.context import LoadOptions
+from rejoinder.suite.discover import find_files
+from rejoinder.suite.load import read_suite
+from rejoinder.suite.targets import resolve
+from rejoinder.views.course import step_words
 
 _WITHOUT_WORDS = ("file-not-found", "empty-file")
 Unsaid: TypeAlias = Mapping[str, str]
@@ -55,7 +60,7 @@ def _as_tuple(_ctx: click.Context, _option: click.Parameter, name: str | None) -
     help="Format for an LLM API (files embedded) or for an agent (files by reference). Default: as the target needs.",
 )
 @format_option
-@click.option("--judge", is_flag=True, help="Show also what each LLM judge would be sent about the reply.")
+@click.option("--judge", is_flag=True, help="Also show the prompt of each LLM judge about the reply.")
 @click.option("--reply", metavar="TEXT", help="Judge this reply, with --judge.")
 @grouped(
     "options",

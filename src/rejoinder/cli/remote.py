@@ -12,9 +12,9 @@ import msgspec
 from rejoinder.cli.output import echo, write_data
 from rejoinder.cli.server_options import ADDRESS, Remote
 from rejoinder.client import RunChoices, RunState, Server
-from rejoinder.engine.options import RunOptions
 from rejoinder.errors import SuiteError, UsageError
-from rejoinder.project import find_root
+from rejoinder.project.folders import find_root
+from rejoinder.runs.options import RunOptions
 
 if TYPE_CHECKING:
     from rejoinder.client import Event
@@ -43,7 +43,7 @@ def run_remotely(remote: Remote, paths: tuple[Path, ...], choices: RunChoices, f
     try:
         return _watch(server, run.id, form)
     except KeyboardInterrupt:
-        echo(f"the run goes on; rejoinder stop {run.id} --server {server.url} stops it", err=True)
+        echo(f"the run continues; rejoinder stop {run.id} --server {server.url} stops it", err=True)
         return 130
 
 
@@ -70,7 +70,7 @@ def _start(server: Server, paths: tuple[Path, ...], choices: RunChoices) -> RunS
     knows."""
     if len(paths) == 1 and len(paths[0].parts) == 1 and not os.path.lexists(paths[0]):
         return server.start(str(paths[0]), options=choices)
-    from rejoinder.suite import find_files
+    from rejoinder.suite.discover import find_files
 
     files, _ = find_files(paths)
     if len(files) > 1:
@@ -87,7 +87,7 @@ def gather(path: Path) -> tuple[str, dict[str, str]]:
     """A suite as text, and the files that it names, by the names that it has for them. Raises SuiteError for one that
     cannot be read, and UsageError for a file that cannot be sent."""
     from rejoinder.server.references import find_references
-    from rejoinder.suite import open_project
+    from rejoinder.suite.configuration import open_project
     from rejoinder.suite.source import read_source
 
     source, problems = read_source(path, path.name)
@@ -110,7 +110,7 @@ def gather(path: Path) -> tuple[str, dict[str, str]]:
 
 
 def _text_of(name: str, folder: Path, project: Project, *, needed: bool) -> str | None:
-    from rejoinder.project import FileFault
+    from rejoinder.project.files import FileFault
 
     finder = project.finder(folder)
     found = None if "\n" in name else finder.find(name)
@@ -120,7 +120,7 @@ def _text_of(name: str, folder: Path, project: Project, *, needed: bool) -> str 
         return None
     if not found.resolve().is_relative_to(folder.resolve()) or Path(name).is_absolute() or ".." in Path(name).parts:
         raise UsageError(
-            f"{name!r} does not lie below the suite, so it cannot be sent", "Move it there, or run without --server."
+            f"{name!r} is not in the suite's folder, so it cannot be sent", "Move it there, or run without --server."
         )
     try:
         return finder.read(found)
@@ -131,8 +131,7 @@ def _text_of(name: str, folder: Path, project: Project, *, needed: bool) -> str 
 def _rows_of(name: str, folder: Path, project: Project) -> list[Any]:
     """What the rows of a data set name."""
     from rejoinder.server.references import find_references
-    from rejoinder.suite import Row, read_rows
-    from rejoinder.suite.datasets import SUFFIXES
+    from rejoinder.suite.datasets import SUFFIXES, Row, read_rows
 
     path = project.finder(folder).find(name)
     if path is None or path.suffix.lower() not in SUFFIXES:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from shlex import join, quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -13,15 +12,17 @@ from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import echo, echo_lines, form_for, look, look_options, write_machine
-from rejoinder.engine.own_files import files_of, refuse_own_file
-from rejoinder.engine.recorded import RecordedRun
-from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.exports.formats import FORMATS, name_format, write_results
 from rejoinder.model import Result
-from rejoinder.project import find_root
+from rejoinder.project.folders import find_root
 from rejoinder.report.conversation import signs_for, write_conversation
-from rejoinder.report.formats import FORMATS, name_format, write_results
-from rejoinder.report.words import Commands, count
+from rejoinder.report.styled import Commands
+from rejoinder.runs.own_files import files_of, refuse_own_file
+from rejoinder.runs.recorded import RecordedRun
+from rejoinder.runs.report import RunReport
+from rejoinder.views.actions import Action, next_actions, resume_action
+from rejoinder.views.conversation import view_conversation
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -152,7 +153,12 @@ def _tell_how_to_go_on(report: RunReport) -> None:
     reason = {"interrupted": "interrupted", "budget": "the budget is reached"}.get(report.run.status)
     if reason is not None:
         for command, _ in _resuming(report):
-            echo(f"{reason}; go on with: {command}", err=True)
+            echo(f"{reason}; next: {command}", err=True)
+
+
+def _resuming(report: RunReport) -> Commands:
+    action = resume_action(report)
+    return () if action is None else commands_of((action,))
 
 
 def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
@@ -161,7 +167,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
     from rejoinder.report.styled import EMPTY, PLAIN, Piece
 
     form = form_for(sys.stdout)
-    commands = next_commands(report) if form.commands else _resuming(report)
+    commands = commands_of(next_actions(report)) if form.commands else _resuming(report)
     if look().quiet:
         echo(f"run {report.run.id}", err=True)  # the one thing that is found nowhere else
         echo_lines(write_result(report, commands, form))
@@ -170,9 +176,9 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
         signs = signs_for(sys.stdout, form)
         prompts = report.system_prompts
         for result in report.results:
-            label, system = label_of(result, report), prompts.of(result)
-            echo(*write_conversation(result, label=label, signs=signs, system=system))
-            echo_lines([*((Piece("  "), *row) for row in write_course(result, PLAIN)), EMPTY])
+            talk = view_conversation(result, system=prompts.of(result))
+            echo(*write_conversation(talk, eval_name(result, report), signs=signs))
+            echo_lines([*((Piece("  "), *row) for row in write_course(talk, PLAIN)), EMPTY])
     extras = Extras(
         figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report, form)
     )
@@ -184,8 +190,8 @@ def _variants_compared(report: RunReport, form: Form) -> tuple[str, ...]:
     summary = report.summary
     if len(summary.by_variant) != 2 or len(summary.by_target) > 1 or report.run.status != "completed":
         return ()
-    from rejoinder.engine.comparing import VARIANTS, compare_parts
     from rejoinder.report.comparison import sum_up
+    from rejoinder.runs.comparing import VARIANTS, compare_parts
 
     [found] = compare_parts(report, VARIANTS)
     return (sum_up(found, form),)
@@ -197,106 +203,20 @@ def traceback_of(report: RunReport) -> str | None:
     return relative(report.folder.path / "run.log") if has_any else None
 
 
-def label_of(result: Result, report: RunReport) -> str:
-    """What tells a conversation from others of the same number, where there are several suites, targets, variants or
-    trials."""
+def eval_name(result: Result, report: RunReport) -> str:
+    """`Eval 3 (trial 2)`: the number, and the names of its suite, target, variant and trial if there are several."""
     parts = [result.suite] if len(report.run.suites) > 1 else []
     parts += [result.target] if len(report.summary.by_target) > 1 else []
     parts += [result.variant] if result.variant is not None else []
     is_repeated = report.run.reported.repeat > 1 or report.summary.has_repeats
     parts += [f"trial {result.trial}"] if is_repeated else []
-    return f" ({', '.join(parts)})" if parts else ""
+    return f"Eval {result.number} ({', '.join(parts)})" if parts else f"Eval {result.number}"
 
 
-def next_commands(report: RunReport) -> Commands:
-    """At most two, which work when they are pasted: the one that most want next, and another."""
-    run, summary = report.run, report.summary
-    if not _is_own(report):
-        return ()
-    again = _resuming(report)
-    if run.status in ("budget", "interrupted") or (not summary.errors and again):
-        return again
-    if summary.errors:
-        from rejoinder.cli.proposals import check_target
-
-        named = len(run.given_up) == 1 and not summary.passed and not summary.failed
-        tried = check_target(report, run.given_up[0].target) if named else None
-        return ((tried, "try one call"), *again) if tried is not None else again
-    if not summary.failed:
-        return ()
-    from rejoinder.report.runs import tried_cases
-
-    failed = next((case for case in tried_cases(report) if case.status == "failed"), None)
-    return _after_failure(report, failed.deciding) if failed is not None else ()
-
-
-def _after_failure(report: RunReport, failed: Result) -> Commands:
-    from rejoinder.cli.proposals import case_again, failed_again, run_words
-
-    summary, name = report.summary, run_words(report)
-    if not failed.id.isprintable():  # such a command cannot be pasted
-        return ((join(("rejoinder", "show", *name, "--failed")), "the whole conversations"),)
-    trial = ("--trial", str(failed.trial)) if summary.has_repeats else ()
-    case = join(("rejoinder", "show", *name, "--case", failed.id, *trial))
-    for groups, option in ((summary.by_target, "--targets"), (summary.by_variant, "--variants")):
-        if len(groups) > 1:
-            compared = join(("rejoinder", "compare", *(name or ("last",)), option))
-            return ((case, "its conversations"), (compared, "is the difference real?"))
-    shown = (case, "the whole conversation")
-    if summary.decided == 1:
-        again, why = case_again(report, failed, "--repeat", "5"), "is it chance?"
-    else:
-        number, of = (summary.by_case.failed, " cases") if summary.has_repeats else (summary.failed, "")
-        again, why = failed_again(report), "this one again" if number == 1 else f"these {number:,}{of} again"
-    return (shown, (again, why)) if again is not None else (shown,)
-
-
-def _resuming(report: RunReport) -> Commands:
-    """The command that goes on with a run that is not whole, or that has errors."""
-    run, summary = report.run, report.summary
-    if not _is_own(report) or run.status == "running":
-        return ()
-    resume = f"rejoinder resume {quote(report.folder.id)}"
-    left = summary.skipped + max(0, summary.unfinished)
-    rest = f"the other {left:,}; {_asked_twice(run.in_doubt)}" if left else "go on"
-    if run.status == "budget" and run.budget is not None:
-        from rejoinder.cli.proposals import more_budget
-
-        return ((" ".join([resume, *more_budget(report, run.budget)]), rest),)
-    if run.replay_of or run.reported.replay:
-        return ()
-    if summary.errors and any(map(_may_pass, report.results)):
-        return ((f"{resume} --retry-errors", f"the {count(summary.errors, 'error')} again"),)
-    if summary.errors and summary.passed + summary.failed:  # what was recorded need not be paid again
-        return ((f"{resume} --retry-errors", f"when the cause is mended: the {count(summary.errors, 'error')} again"),)
-    return ((resume, rest),) if run.status != "completed" or summary.unfinished else ()
-
-
-def _may_pass(result: Result) -> bool:
-    """Whether the same call may succeed when it is made again: not where key, address or settings are wrong, nor where
-    a judge cannot write a verdict."""
-    error = result.error
-    if error is None:
-        return False
-    from rejoinder.checks.judge_answers import Ambiguous, Echoed, Unreadable
-    from rejoinder.providers.http_api import RETRYABLE
-
-    if error.type == "check" and any(kind.trouble in error.message for kind in (Unreadable, Ambiguous, Echoed)):
-        return False
-    return error.status is None or error.status in RETRYABLE
-
-
-def _asked_twice(in_doubt: int) -> str:
-    """What is asked again of a run that is resumed: only calls whose answers were not recorded."""
-    if not in_doubt:
-        return "nothing is asked twice"
-    return "the cut off call is asked again" if in_doubt == 1 else f"the {in_doubt:,} cut off calls are asked again"
-
-
-def _is_own(report: RunReport) -> bool:
-    """Is it a run of the project that one works in?"""
-    here = find_root(Path.cwd(), Path.cwd())
-    return report.folder.path.is_relative_to(here / ".rejoinder")
+def commands_of(actions: Iterable[Action]) -> Commands:
+    """The commands of actions that can be pasted, as a screen lists them."""
+    lines = ((action.command(), action.why) for action in actions)
+    return tuple((command, why) for command, why in lines if command is not None)
 
 
 def relative(path: Path) -> str:

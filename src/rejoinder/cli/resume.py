@@ -11,10 +11,10 @@ from rejoinder.cli.live import live_display
 from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options, fail_under_option, trust_option
 from rejoinder.cli.output import echo
 from rejoinder.cli.results import Output, exit_with, output_options
-from rejoinder.engine.options import RunOptions
-from rejoinder.engine.recorded import RecordedRun, open_recorded, open_unfinished
 from rejoinder.engine.run import resume_run
-from rejoinder.engine.run_report import RunReport
+from rejoinder.runs.options import RunOptions
+from rejoinder.runs.recorded import RecordedRun, open_recorded, open_unfinished
+from rejoinder.runs.report import RunReport
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule

@@ -7,7 +7,7 @@ from rejoinder.cli.output import echo
 from rejoinder.engine.observer import Observer
 from rejoinder.gates.rounds import Watcher
 from rejoinder.model.figures import Look
-from rejoinder.stats import look_words
+from rejoinder.words.figures import look_words
 
 
 class RoundsDisplay(Watcher):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,21 +11,33 @@ import click
 from msgspec import Struct, structs
 
 from rejoinder.cli.grouping import grouped
-from rejoinder.cli.help import HelpLayout, LaidOutCommand
+from rejoinder.cli.help import HelpLayout, LaidOutCommand, with_rest
 from rejoinder.cli.live import live_display
 from rejoinder.cli.loading import load_or_exit
-from rejoinder.cli.options import fail_under_option, run_options, trust_option
+from rejoinder.cli.options import (
+    ANSWERS,
+    FAIL_FAST,
+    KEPT,
+    LIMITS,
+    PACE,
+    SELECTION,
+    TRUST,
+    fail_under_option,
+    run_options,
+    trust_option,
+)
 from rejoinder.cli.output import echo, words
 from rejoinder.cli.results import Output, output_options, write_and_decide
 from rejoinder.cli.server_options import Remote, remote_options
-from rejoinder.engine.options import MOST_ROUNDS, RunOptions
 from rejoinder.engine.plan import pairs, survey_plan
-from rejoinder.engine.recorded import RecordedRun, open_recorded
 from rejoinder.engine.run import start_run
-from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite
-from rejoinder.project import display_path, recording_files
+from rejoinder.project.files import recording_files
+from rejoinder.project.folders import display_path
+from rejoinder.runs.options import MOST_ROUNDS, RunOptions
+from rejoinder.runs.recorded import RecordedRun, open_recorded
+from rejoinder.runs.report import RunReport
 
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
@@ -65,9 +78,9 @@ class StartFrom(Struct, frozen=True, kw_only=True):
         if self.failed and self.failed_from is not None:
             raise click.UsageError("--failed means the latest run, and --failed-from names one: give one of them")
         if self.failed:
-            from rejoinder.cli.again import latest_run
+            from rejoinder.engine.failed_again import latest_run
 
-            return latest_run(paths, trust=self.trust)
+            return latest_run(paths, partial(echo, err=True), trust=self.trust)
         return open_recorded(self.failed_from, trust=self.trust) if self.failed_from else None
 
 
@@ -104,7 +117,7 @@ HELP = HelpLayout(
         "cases": "Run only these cases; patterns such as 'refund*'",
         "tags": "Run only cases with one of these tags",
         "failed": "Run only what did not pass in the latest run",
-        "repeat": "Run each case N times; auto: until it can be told",
+        "repeat": "Run each case N times; auto: until the result is clear",
         "workers": "Run N conversations at the same time [10]",
         "budget_usd": "Spend at most X dollars",
         "dry_run": "Show calls and costs; send nothing",
@@ -112,19 +125,21 @@ HELP = HelpLayout(
         "verbose": "Show every conversation, turn by turn",
     },
     groups={
-        "selection": (
+        "selection": with_rest(
             *("models", "variants", "cases", "tags", "failed", "failed_from", "limit", "shard", "repeat"),
             *("against", "confirm", "partial"),
             *("targets", "targets_file", "providers", "prices", "yes", "system_prompt", "dry_run", "watching"),
+            rest=SELECTION,
         ),
-        "pace": ("workers", "timeout_s", "max_retries", "fail_fast"),
-        "limits": ("budget_usd", "budget_tokens", "max_tokens"),
-        "answers": ("cache", "cache_lifetime_s", "record", "replay"),
-        "output": (
+        "pace": (*PACE, *FAIL_FAST),
+        "limits": tuple(LIMITS),
+        "answers": tuple(ANSWERS),
+        "output": with_rest(
             *("out", "form", "fail_under", "verbose", "quiet", "plain", "colour", "corrected", "include_messages"),
             *("report", "dump_prompts", "keep_workspaces"),
+            rest=KEPT,
         ),
-        "trust": ("no_code", "trust_env", "trust"),
+        "trust": (*TRUST, "trust"),
         "server": ("server", "no_wait", "token"),
     },
     epilog="exit 0 passed, 1 failed, 2 wrong command or file, 3 errors, 4 budget reached, 5 cannot tell (--against),"
@@ -231,14 +246,15 @@ def command(
     folder, page = extras.dump_prompts, extras.report
     before = start.failed_run(paths)
     if before is not None:
-        from rejoinder.cli.again import files_again
+        from rejoinder.engine.failed_again import files_again
 
         paths = paths or files_again(before)
     options = choice.add_to(_with_cache(options, watching=extras.watching), paths)
     if before is not None:
-        from rejoinder.cli.again import only_failed
+        from rejoinder.engine.failed_again import only_failed
 
-        options = only_failed(before, options)
+        options, said = only_failed(before, options)
+        echo(said, err=True)
         if not options.selection.cases:
             return
     _refuse_beside_baseline(options, extras)
@@ -250,12 +266,7 @@ def command(
     if before is not None and options.selection.pairs:
         before.refuse_foreign_words(suites, only_targets=True)
     if extras.dry_run:
-        from rejoinder.cli.estimate import show_estimate
-
-        if options.selection.rounds is not None:
-            options = options.changed(repeat=MOST_ROUNDS)
-            echo(f"this is for all {MOST_ROUNDS} rounds; it ends after one of them, as soon as it tells", err=True)
-        show_estimate(suites, options, output.form)
+        _show_estimate(suites, options, output.form)
         return
     if folder is not None:
         from rejoinder.cli.dump import dump_prompts
@@ -309,8 +320,22 @@ def _refuse_beside_baseline(options: RunOptions, extras: Extras) -> None:
     if (chosen.is_partial or chosen.pairs) and chosen.shard is None and not extras.partial:
         raise UsageError(
             "--against compares a whole run with the baseline, and only some cases are selected",
-            "Leave out --case, --tag, --limit and --failed. Or add --partial: the gate then judges these cases alone.",
+            "Leave out --case, --tag, --limit and --failed. Or add --partial: the gate then judges only these cases.",
         )
+
+
+def _show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
+    """Raises UsageError if the run itself would be refused because of its baseline."""
+    from rejoinder.cli.estimate import show_estimate
+
+    if options.selection.is_compared:
+        from rejoinder.gates.against import pinned_baseline
+
+        pinned_baseline(suites, options)
+    if options.selection.rounds is not None:
+        options = options.changed(repeat=MOST_ROUNDS)
+        echo(f"this is for all {MOST_ROUNDS} rounds; it ends after one of them, as soon as it tells", err=True)
+    show_estimate(suites, options, form)
 
 
 def _run(suites: list[Suite], options: RunOptions) -> RunReport:

@@ -14,14 +14,14 @@ import click
 
 from rejoinder.cli.grouping import AliasedOption, Values, grouped
 from rejoinder.cli.output import echo, echo_lines, form_for, words, write_data, write_machine
-from rejoinder.engine.folder import RunFolder, find_run, list_runs, locate_run, prune_runs, remove_run
 from rejoinder.errors import RejoinderError
 from rejoinder.history.index import read_history
 from rejoinder.history.query import SORTS, Query, Range, find_runs
 from rejoinder.model.history import RunRow
-from rejoinder.model.runs import RunStatus
+from rejoinder.model.runs import RunStatus, with_reasons
 from rejoinder.project.folders import find_root
-from rejoinder.report.words import count
+from rejoinder.runs.folder import RunFolder, find_run, list_runs, locate_run, prune_runs, remove_run
+from rejoinder.words.numbers import count
 
 SHOWN = 20
 """Rows of a text without --limit; other programs get all."""
@@ -160,7 +160,8 @@ def command(ctx: click.Context, query: Query, form: str) -> None:
         return
     from msgspec import structs
 
-    from rejoinder.report.history import write_csv, write_runs
+    from rejoinder.exports.runs_csv import write_csv
+    from rejoinder.report.history import write_runs
 
     if form == "text" and query.limit is None:
         query = structs.replace(query, limit=SHOWN)
@@ -185,8 +186,9 @@ def _whole_row(row: RunRow, folder: Path, baselines: tuple[str, ...]) -> dict[st
     document = {**row.document(), "baselines": list(baselines)}
     if row.summary is not None:
         with suppress(RejoinderError, OSError):
-            whole = RunFolder(folder).read_summary()
-            document["summary"] = document["summary"] if whole is None else to_builtins(whole)
+            whole, receipt = RunFolder(folder).read_summary(), RunFolder(folder).read_receipt()
+            if whole is not None and receipt is not None:
+                document["summary"] = to_builtins(with_reasons(whole, receipt))
     return document
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from rejoinder.cli.output import write_data
-from rejoinder.suite import FileKind, schema_for
+from rejoinder.suite.discover import FileKind
+from rejoinder.suite.schema import schema_for
 
 
 @click.command("schema")

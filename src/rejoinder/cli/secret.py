@@ -9,7 +9,7 @@ import click
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, write_data
 from rejoinder.errors import UsageError
-from rejoinder.project import remove_value, save_value, user_values
+from rejoinder.project.user_files import remove_value, save_value, user_values
 
 LONGEST_INPUT = 1 << 20
 

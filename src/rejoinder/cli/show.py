@@ -9,36 +9,60 @@ from shlex import quote
 
 import click
 
+from rejoinder.cli.grouping import Values, grouped
 from rejoinder.cli.options import trust_option
-from rejoinder.cli.output import echo, echo_lines, form_for, show_error, write_machine
+from rejoinder.cli.output import echo, echo_lines, form_for, show_error, words, write_machine
 from rejoinder.cli.pager import paged
-from rejoinder.cli.results import Output, label_of, output_options, write_report
-from rejoinder.cli.zoom import Zoom, ZoomedReport, zoom_in, zoom_options
-from rejoinder.engine.recorded import open_recorded
+from rejoinder.cli.results import Output, eval_name, output_options, write_report
 from rejoinder.engine.run import show_run
-from rejoinder.engine.run_report import RunReport
-from rejoinder.engine.verify import find_damage
 from rejoinder.errors import UsageError
+from rejoinder.exports.formats import FORMATS
 from rejoinder.model import Result
-from rejoinder.report.block import write_block, write_facts
-from rejoinder.report.conversation import signs_for, write_conversation
-from rejoinder.report.course import turn_to_change
+from rejoinder.report.conversation import signs_for, write_block, write_conversation, write_facts
 from rejoinder.report.course_rows import write_course
-from rejoinder.report.formats import FORMATS
-from rejoinder.report.styled import EMPTY, Form, command_rows, line, paragraph, safe
-from rejoinder.report.words import Commands, count
-from rejoinder.spelling import list_words
+from rejoinder.report.styled import EMPTY, Commands, Form, command_rows, line, paragraph, safe
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.runs.report import RunReport
+from rejoinder.runs.verify import find_damage
+from rejoinder.views.choose import SORTS, Choice, ChosenReport, choose
+from rejoinder.views.conversation import ConversationView, view_conversation
+from rejoinder.views.course import turn_to_change
+from rejoinder.words.numbers import count, listed
 
 FORMATS_OF_PARTS = ("json", "jsonl", "yaml", "csv")
 """Formats that only list results. The others tell of a run as a whole."""
 
 
+def _choice(values: Values) -> Choice:
+    for names in ("targets", "variants"):
+        values[names] = tuple(words(values[names]))
+    return Choice(**values)
+
+
+_choice_options = grouped(
+    "choice",
+    _choice,
+    cases=click.option(
+        "--case", "cases", multiple=True, metavar="ID,...", help="Only these cases; patterns such as 'refund*'."
+    ),
+    targets=click.option("--target", "targets", multiple=True, metavar="NAME,...", help="Only on these targets."),
+    variants=click.option("--variant", "variants", multiple=True, metavar="NAME,...", help="Only of these variants."),
+    trial=click.option("--trial", type=click.IntRange(1), metavar="N", help="Only this trial of each case."),
+    turn=click.option("--turn", type=click.IntRange(1), metavar="N", help="Only this turn of each conversation."),
+    failed=click.option("--failed", is_flag=True, help="Only conversations that failed."),
+    recovered=click.option("--recovered", is_flag=True, help="Only conversations that passed after a follow-up."),
+    errors=click.option("--errors", is_flag=True, help="Only conversations that ended with an error."),
+    sort=click.option("--sort", type=click.Choice(list(SORTS)), help="Put the worst, dearest or slowest first."),
+    limit=click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N of them."),
+)
+
+
 @click.command("show")
 @click.argument("run", required=False)
-@zoom_options
+@_choice_options
 @trust_option
 @output_options
-def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
+def command(run: str | None, choice: Choice, trust: bool, output: Output) -> None:
     """Show a recorded run (the latest when RUN is not given), or some conversations of it, whole.
 
     RUN is an id, the beginning or end of one (at least four characters), `last`, `last~1`, the name of a suite, or a
@@ -55,7 +79,7 @@ def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
         show_error(damage)
     try:
         with paged() if output.form == "text" else contextlib.nullcontext():
-            _write(report, zoom, output, run or "last")
+            _write(report, choice, output, run or "last")
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if damage is None:
             raise  # a bug
@@ -64,72 +88,71 @@ def command(run: str | None, zoom: Zoom, trust: bool, output: Output) -> None:
         sys.exit(damage.exit_code)
 
 
-def _write(report: RunReport, zoom: Zoom, output: Output, name: str) -> None:
+def _write(report: RunReport, choice: Choice, output: Output, name: str) -> None:
     """`name`: what the user calls the run."""
-    if zoom.is_whole:
+    if choice.is_whole:
         write_report(report, output)
         return
     for form in (output.form, *map(output.form_of, output.out)):
         if form not in ("text", *FORMATS_OF_PARTS):
             raise UsageError(
-                f"{form} tells of a whole run",
-                f"Some of its conversations can be written as {list_words(FORMATS_OF_PARTS, 'or')}.",
+                f"{form} describes a whole run",
+                f"Some of its conversations can be written as {listed(FORMATS_OF_PARTS, 'or')}.",
             )
-    zoomed = zoom_in(report, zoom)
-    output.write_files(zoomed)
+    chosen = choose(report, choice)
+    output.write_files(chosen)
     if output.form == "text":
-        _write_text(zoomed, zoom, name, verbose=output.verbose)
+        _write_text(chosen, choice, name, verbose=output.verbose)
     else:
-        write_machine(FORMATS[output.form].write(zoomed))
+        write_machine(FORMATS[output.form].write(chosen))
 
 
-def _write_text(report: ZoomedReport, zoom: Zoom, name: str, *, verbose: bool) -> None:
+def _write_text(report: ChosenReport, choice: Choice, name: str, *, verbose: bool) -> None:
     """`verbose`: with the system prompts."""
     prompts = report.system_prompts
     selected, form = report.selected, form_for(sys.stdout)
     is_alone = (selected.results, selected.of) == (1, 1)
     if not is_alone:
-        echo_lines([*paragraph(line((safe(_header(report, zoom)), "quiet")), form), EMPTY])
+        echo_lines([*paragraph(line((safe(_header(report, choice)), "quiet")), form), EMPTY])
     for number, result in enumerate(report.conversations):
         if number:
             echo("")
-        system = prompts.of(result) if verbose else ""
-        _write_conversation(result, label_of(result, report), zoom.turn, form, system)
+        talk = view_conversation(result, system=prompts.of(result) if verbose else "")
+        _write_conversation(talk, eval_name(result, report), choice.turn, form)
         if is_alone:
-            commands = _next_commands(result, report, zoom, name) if form.commands else ()
-            echo_lines([EMPTY, *write_facts(result, form), *command_rows(commands, form.edge)])
+            commands = _next_commands(result, report, choice, name) if form.commands else ()
+            echo_lines([EMPTY, *write_facts(talk, form), *command_rows(commands, form.edge)])
         else:
-            echo_lines(write_course(result, form))
+            echo_lines(write_course(talk, form))
     if selected.results < selected.of:
-        rest = f"{selected.of - selected.results:,} more: --limit {selected.of}, or one alone: --case ID"
+        rest = f"{selected.of - selected.results:,} more: --limit {selected.of}, or a single one: --case ID"
         echo_lines([EMPTY, *paragraph(line((rest, "quiet")), form)])
 
 
-def _write_conversation(result: Result, label: str, turn: int | None, form: Form, system: str) -> None:
+def _write_conversation(talk: ConversationView, name: str, turn: int | None, form: Form) -> None:
     """The block as it is in a pipe; on a screen with roles, and wrapped."""
     signs = signs_for(sys.stdout, form)
-    written = write_conversation(result, label=label, signs=signs, turn=turn, system=system)
     if form.symbols:
-        echo_lines(write_block(result, written, signs, form, turn, system))
+        echo_lines(write_block(talk, name, form, signs=signs, turn=turn))
     else:
-        echo(*written)
+        echo(*write_conversation(talk, name, signs=signs, turn=turn))
 
 
-def _next_commands(result: Result, report: ZoomedReport, zoom: Zoom, name: str) -> Commands:
+def _next_commands(result: Result, report: ChosenReport, choice: Choice, name: str) -> Commands:
     """How to go on with a conversation in another way."""
     if not result.turns or not (result.id + result.target + name).isprintable():
         return ()
-    turn = zoom.turn or turn_to_change(result)
+    turn = choice.turn or turn_to_change(result)
     target = f" --target {quote(result.target)}" if len(report.summary.by_target) > 1 else ""
     command = f"rejoinder fork {quote(name)} --case {quote(result.id)} --turn {turn}{target} --prompt TEXT"
     return ((command, f"say something else at turn {turn}"),)
 
 
-def _header(report: ZoomedReport, zoom: Zoom) -> str:
+def _header(report: ChosenReport, choice: Choice) -> str:
     """Which run it is, and how much of it: `2 of 9 failed`."""
     names = ", ".join(suite.name or Path(suite.path).name for suite in report.run.suites)
     targets = ", ".join(report.summary.by_target)
-    one, kind = report.selected, zoom.kind
+    one, kind = report.selected, choice.kind
     if one.results < one.of:
         part = f"{one.results:,} of {one.of:,} {kind or 'conversations'}"
     elif kind:

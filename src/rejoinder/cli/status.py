@@ -37,7 +37,7 @@ def command(run: str | None, remote: Remote, form: str) -> None:
     if form == "json":
         write_data([to_builtins(state) for state in states])
     elif not states:
-        echo(f"nothing waits or goes on at {server.url}")
+        echo(f"nothing is queued or running at {server.url}")
     else:
         echo(*map(_line, states))
 

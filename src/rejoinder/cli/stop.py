@@ -8,7 +8,7 @@ from rejoinder.cli.output import echo
 from rejoinder.cli.server_options import Remote, server_option
 from rejoinder.client import RunState
 from rejoinder.errors import UsageError
-from rejoinder.report.words import count
+from rejoinder.words.numbers import count
 
 QUEUED = "queued"
 
@@ -30,7 +30,7 @@ def command(run: str | None, remote: Remote) -> None:
     if run is None:
         going = [state for state in server.queue() if state.status == "running"]
         if len(going) != 1:
-            what = "no run goes on" if not going else f"{len(going)} runs go on"
+            what = "no run is running" if not going else f"{len(going)} runs are running"
             raise UsageError(f"{what} at {server.url}", "`rejoinder status` lists them; name one.")
         run = going[0].id
     echo(_words(server.stop(server.find(run))))
@@ -38,5 +38,5 @@ def command(run: str | None, remote: Remote) -> None:
 
 def _words(state: RunState) -> str:
     if state.status == "running":
-        return f"{state.id} is told to stop; it finishes what is under way"
+        return f"{state.id} is stopping; it finishes its open calls first"
     return f"{state.id} is {state.status}"

@@ -9,8 +9,8 @@ import click
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, echo_text, write_data
 from rejoinder.errors import UsageError
-from rejoinder.project import read_text, remove_value, save_value, user_values
-from rejoinder.project.files import FileFault
+from rejoinder.project.files import FileFault, read_text
+from rejoinder.project.user_files import remove_value, save_value, user_values
 
 
 @click.group("suites", invoke_without_command=True)

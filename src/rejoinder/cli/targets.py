@@ -17,13 +17,16 @@ from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.loading import load_project_or_exit
 from rejoinder.cli.options import TRUST
 from rejoinder.cli.output import echo, echo_lines, form_for, show_problems, write_data
-from rejoinder.engine.options import RunOptions, Selection, Trust
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import Suite, Target, Usage
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.report.words import Commands, seconds
-from rejoinder.spelling import did_you_mean, list_words
-from rejoinder.suite import find_files, resolve, route_to_openrouter
+from rejoinder.report.styled import Commands
+from rejoinder.runs.options import RunOptions, Selection, Trust
+from rejoinder.spelling import did_you_mean
+from rejoinder.suite.discover import find_files
+from rejoinder.suite.target_names import route_to_openrouter
+from rejoinder.suite.targets import resolve
+from rejoinder.words.numbers import listed, plural, seconds
 
 if TYPE_CHECKING:
     from rejoinder.engine.probe import Probe
@@ -135,8 +138,8 @@ def _read_project(targets_file: Path | None, suite_file: Path | None) -> Suite:
 
 
 def _load(files: list[Path], targets_file: Path | None) -> list[Suite]:
-    from rejoinder.engine.loading import load_options
-    from rejoinder.review import load_suites
+    from rejoinder.runs.loading import load_options
+    from rejoinder.validation.review import load_suites
 
     # With a target from outside, what the suite's own lacks is no mistake of the suite: the list is to show it.
     file = str(targets_file.resolve()) if targets_file else None
@@ -155,7 +158,7 @@ def _find(name: str, project: Suite) -> Target:
 
 
 def _environment(project: Suite) -> Mapping[str, str]:
-    from rejoinder.suite import open_project
+    from rejoinder.suite.configuration import open_project
 
     return open_project(Path(project.path).parent).environment
 
@@ -233,14 +236,15 @@ def _problem(probe: Probe, project: Suite) -> str:
     if not probe.variables:
         return re.sub(rf"^target `{re.escape(probe.target.name)}`(?: \(.*?\))?:? ", "", probe.error or "")
     files = [relative(path) for path in files_looked_in(project)]
-    there = f"and in {list_words(files)}" if files else "alone; there is no .env file"
-    names = list_words(list(probe.variables))
-    return f"{names} {'is' if len(probe.variables) == 1 else 'are'} not set; looked in the environment {there}"
+    there = f" and in {listed(files)}" if files else "; there is no .env file"
+    names = listed(list(probe.variables))
+    return f"{names} {plural(len(probe.variables), 'is', 'are')} not set; looked in the environment{there}"
 
 
 def _price(target: Target, model: str | None, project: Suite) -> tuple[float, float] | None:
     """Dollars for a million tokens that are sent, and that come back, in a short call; None where it is not known."""
-    from rejoinder.providers.price_list import PriceList, foreseen_price
+    from rejoinder.prices.price_list import PriceList
+    from rejoinder.providers.target_prices import foreseen_price
 
     found = foreseen_price(target, Usage(1000, 1000), PriceList(project.prices), model=model)
     return None if found is None else (1000 * found.input, 1000 * found.output)
@@ -280,5 +284,5 @@ def _next_commands(probes: Sequence[Probe]) -> Commands:
     names = [probe.target.name for probe in failed]
     if not names or len(names) == len(probes) or not all(name.isprintable() for name in names):
         return ()
-    again = "this one again" if len(names) == 1 else f"these {len(names):,} again"
+    again = plural(len(names), "this one again", f"these {len(names):,} again")
     return ((f"rejoinder targets check {' '.join(map(quote, names))}", again),)

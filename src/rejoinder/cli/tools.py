@@ -13,7 +13,7 @@ from rejoinder.cli.grouping import format_option, grouped, targets_option
 from rejoinder.cli.loading import load_or_exit
 from rejoinder.cli.options import TRUST
 from rejoinder.cli.output import echo_lines, form_for, write_data
-from rejoinder.engine.options import RunOptions, Selection, Trust
+from rejoinder.runs.options import RunOptions, Selection, Trust
 
 if TYPE_CHECKING:
     from rejoinder.engine.offers import Offer

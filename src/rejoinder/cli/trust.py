@@ -10,8 +10,9 @@ import click
 from rejoinder.cli.output import echo
 from rejoinder.engine.env_trust import deciding_variables, forget_files, trust_files, trusted_files
 from rejoinder.errors import UsageError
-from rejoinder.project import env_files, find_root, read_env_file
-from rejoinder.report.words import count
+from rejoinder.project.dotenv import env_files, read_env_file
+from rejoinder.project.folders import find_root
+from rejoinder.words.numbers import count, plural
 
 
 @click.command("trust")
@@ -42,7 +43,7 @@ def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> 
         echo(f"{file}: {', '.join(names) or 'names no address'}")
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("trusting a file needs your consent: add --yes")
-    if not yes and not click.confirm(f"Send keys where {'it says' if len(chosen) == 1 else 'they say'}?"):
+    if not yes and not click.confirm(f"Send keys where {plural(len(chosen), 'it says', 'they say')}?"):
         echo("nothing changed")
         return
     trust_files(chosen)

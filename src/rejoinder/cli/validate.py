@@ -10,8 +10,8 @@ import click
 from rejoinder._version import __version__
 from rejoinder.cli.grouping import targets_option
 from rejoinder.cli.output import echo, show_problems, tell_passed_over, write_data
-from rejoinder.report.words import count
-from rejoinder.validation import Report, validate
+from rejoinder.validation.findings import Report, validate
+from rejoinder.words.numbers import count
 
 MOST_SHOWN = 50
 """Problems of one file in text; JSON and SARIF have them all."""

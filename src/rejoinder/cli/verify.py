@@ -10,9 +10,10 @@ import msgspec
 from rejoinder.cli.grouping import format_option
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_data
-from rejoinder.engine.recorded import open_recorded
-from rejoinder.engine.verify import Difference, Verification, verify_run
-from rejoinder.report.words import count
+from rejoinder.engine.derive import play_journal
+from rejoinder.runs.recorded import open_recorded
+from rejoinder.runs.verify import Difference, Verification, verify_run
+from rejoinder.words.numbers import count
 
 
 @click.command("verify")
@@ -26,13 +27,13 @@ def command(run: str | None, trust: bool, form: str) -> None:
     of conversations against the plan. Nothing is called or written. Exit code 0 when the run is intact, also if it was
     killed; 3 when it is damaged, with what differs and where.
     """
-    verified = verify_run(open_recorded(run, trust=trust))
+    verified = verify_run(open_recorded(run, trust=trust), play_journal)
     if form == "json":
         write_data(msgspec.to_builtins(verified))
     else:
         echo(*map(_line, verified.differences))
         if verified.more:
-            echo(f"and {count(verified.more, 'further difference')}")
+            echo(f"and {count(verified.more, 'more difference')}")
         echo(*(f"note: {note}" for note in verified.notes), _verdict(verified))
     sys.exit(verified.exit_code)
 
@@ -48,9 +49,9 @@ def _verdict(verified: Verification) -> str:
         return f"damaged: run {verified.run}, {count(number, 'difference')}"
     held = f"{verified.conversations:,} of {count(verified.planned, 'conversation')}, {count(verified.calls, 'call')}"
     if verified.status == "running":
-        return f"intact so far: run {verified.run} goes on; {count(verified.calls, 'call')}"
+        return f"intact so far: run {verified.run} is still running; {count(verified.calls, 'call')}"
     if not verified.finished:
         ending = {"killed": "was killed", "interrupted": "was interrupted", "budget": "reached its budget"}
         how = ending.get(verified.status or "", "ended early")
-        return f"intact, but unfinished: run {verified.run} {how}; {held}. Go on with: rejoinder resume {verified.run}"
+        return f"intact, but unfinished: run {verified.run} {how}; {held}. To continue: rejoinder resume {verified.run}"
     return f"intact: run {verified.run}, {held}"

@@ -51,7 +51,11 @@ def _settings(values: Values) -> Settings:
     ),
     allow_code=click.option("--allow-code", is_flag=True, help="Let suites from elsewhere run code and commands."),
     jobs=click.option(
-        "--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Let N queued runs go on at once."
+        "--jobs",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Run N queued runs at the same time.",
     ),
 )
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")

@@ -10,17 +10,19 @@ from typing import NoReturn
 
 from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import echo, show_error, show_problems
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_case
 from rejoinder.model.providers import row_of
 from rejoinder.placeholders import words_without
-from rejoinder.project import env_folders, folders_above, recording_files
+from rejoinder.project.files import recording_files
+from rejoinder.project.folders import env_folders, folders_above
 from rejoinder.providers.settings import normalize_keys
-from rejoinder.review import load_suites
-from rejoinder.spelling import list_words
-from rejoinder.user_code import folder_for, forget_modules, is_source, script_words
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import RunOptions
+from rejoinder.user_code.imports import forget_modules
+from rejoinder.user_code.lookup import folder_for, is_source, script_words
+from rejoinder.validation.review import load_suites
+from rejoinder.words.numbers import listed
 
 EVERY_S = 0.1
 SHARE = 9
@@ -125,7 +127,7 @@ def _named(files: set[Path]) -> str:
     here = Path.cwd()
     names = sorted(str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in files)
     more = [f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
-    return list_words([*names[:MOST_NAMED], *more])
+    return listed([*names[:MOST_NAMED], *more])
 
 
 def _load(one: Watched, *, warn: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The files that are attached to a case, guidelines first."""
+"""The files attached to a case, guidelines first."""
 
 from __future__ import annotations
 

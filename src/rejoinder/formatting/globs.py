@@ -1,8 +1,8 @@
-"""Which files are guidelines: globs over a file's path as written, and from the project and repository roots.
+"""Guideline patterns: globs over a file's path as written, and from the project and repository roots.
 
-`*` and `?` stay inside one segment and match a leading dot too; `**` as a segment matches any number of
-segments, `..` among them; `{a,b}` are alternatives; `[a-z]` is one of these characters, `[!a-z]` any other one. Nothing
-else is special, and there is no negation of whole patterns.
+`*` and `?` stay inside one segment and match a leading dot too; `**` as a segment matches any number of segments,
+including `..`; `{a,b}` are alternatives; `[a-z]` is one of these characters, `[!a-z]` any other one. Nothing else is
+special, and whole patterns cannot be negated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Token: TypeAlias = str | re.Pattern[str]
 """One element of a glob: a character, `*`, `?`, or a class of characters."""
 
 MOST_ALTERNATIVES = 256
-"""Braces multiply; a pattern with more alternatives than this matches nothing and is refused by validation."""
+"""Braces multiply; a pattern with more alternatives matches nothing and is refused by validation."""
 
 
 def is_guideline_file(file: FilePart, patterns: tuple[str, ...]) -> bool:
@@ -31,7 +31,7 @@ def count_alternatives(pattern: str) -> int:
 
 @lru_cache(maxsize=4096)
 def matches_path(path: str, patterns: tuple[str, ...]) -> bool:
-    """Does one of these patterns stand for a path?"""
+    """Whether one of these patterns matches a path."""
     segments = tuple(_normalise(path).split("/"))
     return any(_match(globs, segments) for pattern in patterns for globs in _segments(pattern))
 
@@ -45,7 +45,7 @@ def _normalise(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def _segments(pattern: str) -> tuple[tuple[str, ...], ...]:
-    """For each alternative the globs of its segments."""
+    """For each alternative, the globs of its segments."""
     alternatives = _alternatives(_normalise(pattern))
     if len(alternatives) > MOST_ALTERNATIVES:
         return ()
@@ -127,7 +127,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _some_braces(pattern: str) -> tuple[int, int, list[str]] | None:
-    """Balanced braces with a comma of their own: start, end and what stands between the commas."""
+    """Balanced braces with their own comma: start, end and the texts between the commas."""
     open_braces: list[list[int]] = []
     for position, character in enumerate(pattern):
         if character == "{":

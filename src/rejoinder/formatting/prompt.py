@@ -1,8 +1,8 @@
-"""A case, formatted: everything that is sent or logged about its first request, computed once and purely.
+"""A formatted case: everything sent or logged about its first request, computed once and purely.
 
 `question` is the conversation as one text, for logs, agents and judges: flat or marked, never in between. An LLM API
-receives messages; role markers never reach one from here. In the reference answer files stand as in the question for an
-LLM API, in every mode, so that a judge can tell one file from the next.
+receives messages, never role markers. In the reference answer, files have the form of the question for an LLM API, in
+every mode, so that a judge can distinguish them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rejoinder.model import (
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
-    """What the case's first request looks like, as a transcript and as chat messages; and its reference answer."""
+    """The case's first request, as a transcript and as chat messages; and its reference answer."""
     prompt = _format_messages(case, options, mode)
     if not case.expected_messages:
         return prompt
@@ -80,7 +80,7 @@ def _format_messages(case: Case, options: Formatting, mode: Mode) -> Prompt:
 
 
 def lone_text(case: Case) -> TextPart | None:
-    """The text of a case that is nothing but one message of the user, as most are: there is little to decide."""
+    """The text of a case that is only one user message, as most are: few decisions are needed."""
     if len(case.messages) != 1 or case.messages[0].role != "user" or len(case.messages[0].parts) != 1:
         return None
     part = case.messages[0].parts[0]
@@ -108,7 +108,7 @@ def diagnose_case(case: Case, turns: Turns, options: Formatting) -> tuple[Diagno
 
 
 def _default_prompt(turns: Turns, options: Formatting) -> str:
-    """The configured default, unless a system message speaks for itself. Guidelines alone do not count."""
+    """The configured default prompt, unless a system message has its own words. Guidelines do not count as such."""
     if any(turn.role == "system" and turn.visible for turn in turns.turns):
         return ""
     return trim(options.default_system_prompt)
@@ -121,7 +121,7 @@ def _nothing_visible(case: Case, turns: Turns, marked: bool) -> tuple[Diagnostic
 
 
 def to_toon(messages: Iterable[ChatMessage | Mapping[str, str]]) -> str:
-    """The TOON text of a list of messages, each with `role` and `content`: a header, then a row a message."""
+    """The TOON text of a list of messages, each with `role` and `content`: a header, then one row per message."""
     from toon_format import encode
 
     rows = [
@@ -138,13 +138,13 @@ def expected_messages(case: Case, options: Formatting) -> tuple[ChatMessage, ...
 
 
 def reference_answer(expected: tuple[ChatMessage, ...]) -> str:
-    """The last assistant message, or the last message where no assistant speaks."""
+    """The last assistant message, or the last message if no assistant speaks."""
     answers = [message for message in expected if message.role == "assistant"] or list(expected)
     return answers[-1].content if answers else ""
 
 
 def diagnose_reference(case: Case) -> list[Diagnostic]:
-    """What an author should know about the expected messages, which judges are shown."""
+    """Diagnostics of the expected messages, which judges see."""
     if not case.expected_messages:
         return []
     parts = (part for message in case.expected_messages for part in message.parts)
@@ -168,7 +168,8 @@ def _expected_text(part: Part, options: Formatting) -> str:
 
 
 def needs_markers(turns: tuple[Turn, ...], options: Formatting) -> bool:
-    """One rule, on processed content: an assistant or tool message, or more than one turn with content."""
+    """Whether markers are needed. One rule, on processed content: an assistant or tool message, or more than one turn
+    with content."""
     visible = 0
     for turn in turns:
         if turn.role in ("assistant", "tool"):
@@ -189,9 +190,9 @@ def marked_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> li
 
 
 def flat_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> list[ChatMessage]:
-    """The turns of the flat form: the visible message, or every reference when nothing is visible."""
+    """The turns of the flat form: the visible message, or every reference if none is visible."""
     visible = [turn for turn in turns if turn.visible]
-    if not visible:  # an empty file is no content, so not even its reference is shown alone
+    if not visible:  # an empty file has no content, so its reference is not shown on its own
         turns = tuple(Turn(turn.role, tuple(p for p in turn.pieces if p.kind == "attached")) for turn in turns)
     chosen = turns if options.flat_shows_all or not visible else visible
     shown: list[ChatMessage] = []
@@ -265,7 +266,7 @@ def _system(blocks: list[str]) -> list[ChatMessage]:
 
 
 def _content(turn: Turn, options: Formatting, leading: bool) -> str:
-    """Leading system messages keep their references under every profile that has a chat prompt."""
+    """A turn's content. Leading system messages keep their references under every profile that has a chat prompt."""
     if not (turn.visible or (turn.shown and (options.guideline_only_turns or leading))):
         return ""
     keep_attached = options.attached_in_chat or leading

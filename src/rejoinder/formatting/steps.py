@@ -1,4 +1,4 @@
-"""Planned turns as they are said: files put into their messages, as into those of a chat."""
+"""Planned turns in their sent form: files inserted into their messages, as in a chat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rejoinder.model import Attached, Formatting, Plan, Quote, Words, trim
 
 
 def format_plan(plan: Plan, options: Formatting) -> Plan:
-    """The plan with the texts of files in the place of the files."""
+    """The plan with the files' texts in place of the files."""
     if not any(isinstance(piece, Attached) for step in plan.steps for words in step.says for piece in words.pieces):
         return plan
     steps = tuple(

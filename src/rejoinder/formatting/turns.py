@@ -1,7 +1,7 @@
-"""From messages to turns: trimmed, with guideline files taken out and every part rendered in its place.
+"""Turns made from messages: trimmed, with guideline files removed and every part rendered in its place.
 
-Each message gives exactly one turn, by position, so that the same path used twice is never confused. A turn keeps
-its parts apart until the very end, because transcript, flat form and chat join them differently.
+Each message gives exactly one turn, by position, so that the same path used twice is never confused. A turn keeps its
+parts separate until the very end, because transcript, flat form and chat join them differently.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal["text", "file", "attached", "empty"]
 
 
 class Piece(Struct, frozen=True):
-    """A part after processing. An `empty` file is shown to agents only, in turns that are shown anyway."""
+    """A processed part. An `empty` file is shown only to agents, in turns that are shown anyway."""
 
     kind: Kind
     text: str
@@ -55,7 +55,7 @@ class Turn(Struct, frozen=True):
 
     @property
     def shown(self) -> bool:
-        """Does it have any part at all? An empty file is none."""
+        """Whether it has any part. An empty file does not count."""
         return any(piece.kind != "empty" for piece in self.pieces)
 
 
@@ -115,7 +115,7 @@ def diagnose_file(part: FilePart) -> Diagnostic | None:
 
 
 def render_transcript_piece(piece: Piece, options: Formatting, mode: Mode) -> str | None:
-    """A piece as it stands in `question`; None if it is not shown."""
+    """A piece's form in `question`; None if it is not shown."""
     if piece.kind == "attached":
         return f"<Attached: {piece.path}>"
     if piece.kind in ("file", "empty") and mode == "agent":
@@ -143,7 +143,7 @@ def has_marker_line(text: str, template: str) -> bool:
 
 
 def escape_marker_lines(text: str, template: str) -> str:
-    """A backslash directly before each marker that begins a line."""
+    """A text with a backslash directly before each marker that begins a line."""
     return _marker_line(template).sub(lambda found: f"{found[1]}\\{found[2]}", text)
 
 

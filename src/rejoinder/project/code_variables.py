@@ -1,7 +1,7 @@
-"""Variables that make a program load or run code that the user did not name: no `.env` file may set them.
+"""Variables that make a program load or run code that the user did not name: `.env` files may not set them.
 
-A `.env` file is read as data, and people look through the suite of a cloned repository rather than through its `.env`.
-`LD_PRELOAD` or `NODE_OPTIONS` in it would be code all the same, for every program that a run starts.
+A `.env` file is read as data, and people review the suite of a cloned repository rather than its `.env`. `LD_PRELOAD`
+or `NODE_OPTIONS` in it would still be code, for every program that a run starts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[\w-]*")
 
 
 def loads_code(name: str, value: str) -> bool:
-    """May a variable make programs load code, or run other programs? `ENV` names a file for shells, and in many
+    """Whether a variable may make programs load code, or run other programs. `ENV` names a file for shells, but in many
     projects it is a word such as `production`."""
     if name.upper() == "ENV":
         return not _PLAIN.fullmatch(value)

@@ -1,7 +1,7 @@
-"""`.env` files: `NAME=value` lines with `export`, quotes and comments as shells have them.
+"""`.env` files: `NAME=value` lines with `export`, quotes and comments as in shells.
 
-A line that is anything else sets nothing, and its number is reported. The line itself is never shown: it may hold a
-secret. Variables that would make programs load code are passed over as well, and named.
+Any other line sets nothing, and its number is reported. The line itself is never shown: it may hold a secret. Variables
+that would make programs load code are skipped as well, and named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 class EnvFault(Struct, frozen=True):
     line: int | None
-    """None where the whole file cannot be read."""
+    """None if the whole file cannot be read."""
     message: str
     code: Literal["env-syntax", "env-loads-code"] = "env-syntax"
 
@@ -81,7 +81,7 @@ class Environment(dict[str, str]):
 
 
 def read_environment(start: Path, root: Path, working: Path) -> Environment:
-    """The environment over the variables of all `.env` files; the nearest file wins."""
+    """The process environment, on top of the variables of all `.env` files; the nearest file wins."""
     return merge_environment(env_files(start, root, working))
 
 
@@ -101,7 +101,7 @@ def merge_environment(files: Iterable[tuple[Path, EnvFile]]) -> Environment:
 
 
 def env_files(start: Path, root: Path, working: Path) -> Iterator[tuple[Path, EnvFile]]:
-    """The `.env` files that count, the farthest first."""
+    """The `.env` files that apply, the farthest first."""
     for folder in reversed(env_folders(start, root, working)):
         path = folder / ".env"
         if path.is_file():

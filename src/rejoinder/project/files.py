@@ -1,8 +1,7 @@
-"""Files: found by an author's path, read as text, refused in words.
+"""Files: found by an author's path, read as text, refused with a reason.
 
-A path is tried from the suite's folder, then from each folder above it up to the project's root, then from the
-working directory. A path with a leading slash is tried below those folders, then below the repository root, then as
-absolute.
+A path is tried from the suite's folder, then from each folder above it up to the project's root, then from the working
+directory. A path with a leading slash is tried below those folders, then below the repository root, then as absolute.
 """
 
 from __future__ import annotations
@@ -19,17 +18,18 @@ from typing import Any, TypeVar
 
 from rejoinder.errors import reason_of
 from rejoinder.project.folders import folder_name, upward
-from rejoinder.spelling import list_words, nearest
+from rejoinder.spelling import nearest
+from rejoinder.words.numbers import listed
 
 _T = TypeVar("_T")
 
 MOST_ATTACHED_BYTES = 10 * 1024 * 1024
 MOST_TEXTS = 64
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""How many texts, and of what length together, a finder keeps."""
+"""Maximum number of texts that a finder keeps, and their total length."""
 CERTIFICATE_SETTING = "client_cert"
-"""A target's: the path of a PEM file with a certificate and its private key, or a mapping of `cert`, `key` and
-`password`. By these files a server knows its client."""
+"""A target's setting: the path of a PEM file with a certificate and its private key, or a mapping of `cert`, `key` and
+`password`. Servers identify their client by these files."""
 CERTIFICATE_SPELLINGS = (CERTIFICATE_SETTING, "clientCert")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _recorders: list[set[Path]] = []
@@ -37,7 +37,7 @@ _recorders: list[set[Path]] = []
 
 
 class FileFault(Exception):
-    """Why a file cannot be used; `code` is one of the codes of `rejoinder validate`."""
+    """A file cannot be used; `code` is one of the codes of `rejoinder validate`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class FileFault(Exception):
 
 @contextlib.contextmanager
 def recording_files() -> Generator[set[Path]]:
-    """The files that are read meanwhile."""
+    """Collect the files that are read during the block."""
     read: set[Path] = set()
     _recorders.append(read)
     try:
@@ -73,7 +73,8 @@ def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
 
 
 def measure(path: Path) -> int:
-    """The size of an ordinary file; anything else is refused before it is opened. All that is read is measured."""
+    """The size of a regular file; anything else is refused before it is opened. Every file is measured before it is
+    read."""
     for read in _recorders:
         read.add(path)
     try:
@@ -137,7 +138,7 @@ def _os_fault(path: Path, error: OSError) -> FileFault:
 
 
 class Finder:
-    """Finds and reads the files of one suite; those that were used last are kept."""
+    """Finds and reads the files of one suite; recently used ones are kept in memory."""
 
     def __init__(self, folder: Path, root: Path, working: Path, repository: Path | None = None) -> None:
         self.root = root
@@ -155,7 +156,7 @@ class Finder:
         return self._found[written]
 
     def seen_from_roots(self, path: Path) -> tuple[str, ...]:
-        """The file's path from the project root and from the repository root, where it lies below them."""
+        """The file's path relative to the project root and to the repository root, if it is below them."""
         absolute = Path(os.path.normpath(path))
         roots = [root for root in _unique([self.root, self.repository]) if absolute.is_relative_to(root)]
         return tuple(absolute.relative_to(root).as_posix() for root in roots)
@@ -180,10 +181,10 @@ class Finder:
         return text
 
     def explain_missing(self, written: str) -> str:
-        """What to say about a file that was not found: where was looked, and what may have been meant."""
+        """The message about a missing file: the searched folders, and the name that was probably meant."""
         if not written.strip():
             return "the path is empty"
-        folders = list_words([folder_name(root) for root in self._roots_for(written)])
+        folders = listed([folder_name(root) for root in self._roots_for(written)])
         near = next(filter(None, map(near_name, self._candidates(written))), None)
         name = re.split(r"[/\\]", written)[-1]
         hint = f"; did you mean `{written.removesuffix(name)}{near}`?" if near and name else ""
@@ -207,7 +208,7 @@ def _size(text: str | FileFault) -> int:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is something of that name. A link in a circle counts: reading it gives the better message."""
+    """Whether the name exists. A circular link counts: reading it gives the better message."""
     try:
         path.stat()
     except OSError as error:
@@ -222,7 +223,7 @@ def _unique(items: list[_T]) -> list[_T]:
 
 
 def certificate_files(value: Any) -> dict[tuple[str, ...], str]:
-    """The paths as they are written, each with its place in the setting."""
+    """The written paths, each with its place in the setting."""
     if isinstance(value, str):
         return {(): value} if value.strip() else {}
     fields: Mapping[str, Any] = value if isinstance(value, dict) else {}
@@ -231,11 +232,11 @@ def certificate_files(value: Any) -> dict[tuple[str, ...], str]:
 
 
 def find_certificate(written: str, folders: Iterable[str]) -> Path | None:
-    """The file, looked for in the folders and in the working one."""
+    """The file, looked for in the folders and in the working directory."""
     path = Path(written.strip()).expanduser()
     return next((place for folder in (*folders, "") if (place := Path(folder, path)).is_file()), None)
 
 
 def explain_missing_certificate(written: str, folders: Iterable[str]) -> str:
     searched = dict.fromkeys(folder_name(Path(folder).absolute()) for folder in (*folders, ""))
-    return f"there is no file `{written}` for `{CERTIFICATE_SETTING}` in {list_words(list(searched))}"
+    return f"there is no file `{written}` for `{CERTIFICATE_SETTING}` in {listed(list(searched))}"

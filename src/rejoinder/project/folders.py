@@ -1,8 +1,8 @@
-"""Folders: the root of a project, those whose files count for a suite, the user's own, and how paths are shown.
+"""Folders: the root of a project, the folders whose files apply to a suite, the user's own, and the display of paths.
 
-The root is the nearest folder upward from the suite (else from the working directory) that has `.rejoinder`,
-`.agentv` or `.git`; else the working directory. The repository root is the folder with `.git`; without one it is the
-project root.
+The root is the nearest folder upward from the suite (else from the working directory) that has `.rejoinder`, `.agentv`
+or `.git`; else the working directory. The repository root is the folder with `.git`; without one it is the project
+root.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ def find_repository(start: Path, root: Path) -> Path:
 
 
 def folders_above(start: Path, root: Path) -> list[Path]:
-    """The folders whose configuration counts for a suite in `start`, the nearest first."""
+    """The folders whose configuration applies to a suite in `start`, the nearest first."""
     return list(dict.fromkeys([*upward(start, find_repository(start, root)), root]))
 
 
 def env_folders(start: Path, root: Path, working: Path) -> list[Path]:
-    """The folders whose `.env` counts, the nearest first."""
+    """The folders whose `.env` applies, the nearest first."""
     return list(dict.fromkeys([*folders_above(start, root), working]))
 
 
 def upward(folder: Path, root: Path) -> list[Path]:
-    """The folder and all above it up to the root, the nearest first; alone if it does not lie below the root."""
+    """The folder and all above it up to the root, the nearest first; only the folder itself if it is not below the
+    root."""
     if folder != root and root not in folder.parents:
         return [folder]
     return [folder, *(parent for parent in folder.parents if parent == root or root in parent.parents)]
 
 
 def display_path(path: Path, working: Path) -> str:
-    """The path as an author wants to read it: from the working directory where it lies below."""
+    """The path for messages: relative to the working directory if it is below that."""
     try:
         shown = str(path.relative_to(working))
     except ValueError:
         shown = str(path)
-    return shown.encode("utf-8", "replace").decode()  # a name may have bytes that are no text
+    return shown.encode("utf-8", "replace").decode()  # a name may have bytes that are not text
 
 
 def folder_name(folder: Path) -> str:
-    """A folder as an author wants to read it in a message."""
+    """A folder's name for messages."""
     try:
         relative = os.path.relpath(folder)
     except ValueError:  # another drive
@@ -66,14 +67,14 @@ def folder_name(folder: Path) -> str:
 
 
 def user_cache() -> Path | None:
-    """`~/.cache/rejoinder` or where the system keeps such folders; None for a user without a home."""
+    """`~/.cache/rejoinder` or the system's counterpart; None for a user without a home."""
     if sys.platform == "win32":
         return _of_user("LOCALAPPDATA", "AppData/Local")
     return _of_user("XDG_CACHE_HOME", "Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def user_folder() -> Path | None:
-    """`~/.config/rejoinder` or where the system keeps such folders; None for a user without a home."""
+    """`~/.config/rejoinder` or the system's counterpart; None for a user without a home."""
     if sys.platform == "win32":
         return _of_user("APPDATA", "AppData/Roaming")
     return _of_user("XDG_CONFIG_HOME", ".config")

@@ -1,5 +1,6 @@
-"""The names that plugins bring, found without running any of their code: a project's checks by reading its file, those
-of packages by what they say about themselves."""
+"""The names that plug-ins provide, found without running their code: a project's checks by parsing its file, and
+the plug-ins of packages by their metadata.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ PROVIDERS_GROUP = "rejoinder.providers"
 
 
 def known_checks(root: Path) -> list[str] | None:
-    """The names that `check:` may have in a project; None where its file is broken."""
+    """The names that `check:` may have in a project; None if its file is broken."""
     own = project_checks(root / CHECKS_FILE)
     return None if own is None else [*own, *entry_points(CHECKS_GROUP)]
 
 
 def project_checks(file: Path) -> list[str] | None:
-    """The checks that a file defines; None where that cannot be told without running it."""
+    """The checks that a file defines; None if only running it would show."""
     try:
         return _read_names(file, file.stat().st_mtime_ns)
     except OSError:
@@ -57,7 +58,7 @@ def _read_names(file: Path, changed: int) -> list[str] | None:  # noqa: ARG001 -
 
 
 def _names(function: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) -> Iterator[str | None]:
-    """The names that a function is a check by; None for one that is not written out."""
+    """The names that a function registers checks under; None for a name that is not a literal."""
     import ast
 
     for decorator in function.decorator_list:
@@ -74,7 +75,7 @@ def _names(function: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) ->
 
 @lru_cache(maxsize=8)
 def entry_points(group: str) -> dict[str, EntryPoint]:
-    """What installed packages bring, by name."""
+    """The entry points of installed packages, by name."""
     from importlib.metadata import entry_points as find
 
     return {entry.name: entry for entry in find(group=group)}

@@ -1,7 +1,7 @@
 """Saved suites, variables and secrets: small JSON files in the user's configuration folder, for all projects.
 
-Only the owner can read them, and a file that others can read or change is refused. No value of a secret is ever shown:
-`{{ secret('name') }}` of a suite takes it from here, and the run hides it as it hides all secrets.
+Only the owner can read them, and a file that others can read or change is refused. The value of a secret is never
+shown: `{{ secret('name') }}` in a suite reads it from here, and the run hides it like all secrets.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LARGEST = 1 << 20
 LONGEST_VALUE = 1 << 16
 LOCK = ".lock"
 LOCK_WAIT_S = 30.0
-"""To write a file takes milliseconds, on a slow disk a second."""
+"""Seconds to wait for the lock. Writing a file takes milliseconds, on a slow disk a second."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 _OTHERS = 0o077
 
 
 def user_values(kind: Kind) -> dict[str, str]:
-    """What the user has saved, by name. Raises UsageError where the file cannot be used."""
+    """The user's saved values, by name. Raises UsageError if the file cannot be used."""
     folder = user_folder()
     path = None if folder is None else folder / f"{kind}.json"
     if path is None or not path.exists():
@@ -50,7 +50,7 @@ def user_values(kind: Kind) -> dict[str, str]:
 
 
 def save_value(kind: Kind, name: str, value: str) -> None:
-    """Raises UsageError for a name or a value that cannot be saved; the value is not in its words."""
+    """Save a value. Raises UsageError for an invalid name or value, without quoting the value."""
     if not _NAME.fullmatch(name):
         raise UsageError("a name has letters, digits, `_`, `-` and `.`, at most 64 of them")
     if not 0 < len(value) <= LONGEST_VALUE or "\0" in value:
@@ -60,7 +60,7 @@ def save_value(kind: Kind, name: str, value: str) -> None:
 
 
 def remove_value(kind: Kind, name: str) -> bool:
-    """False if there was none."""
+    """Remove a value. False if missing."""
     if name not in user_values(kind):
         return False
     with user_folder_held() as folder:
@@ -70,8 +70,8 @@ def remove_value(kind: Kind, name: str) -> bool:
 
 @contextmanager
 def user_folder_held() -> Generator[Path]:
-    """The user's folder, where no other process changes a file meanwhile: what both had read and changed would be lost
-    to one of them. Raises UsageError."""
+    """Hold the user's folder, so that no other process changes a file meanwhile: otherwise one of two simultaneous
+    changes would be lost. Raises UsageError."""
     folder = user_folder()
     if folder is None:
         raise UsageError("there is no home folder to save anything in", "Set HOME.")
@@ -95,11 +95,11 @@ def _write(folder: Path, kind: Kind, values: dict[str, str]) -> None:
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
     except UnicodeEncodeError:
-        raise UsageError("the value is no text", "Save it as UTF-8.") from None
+        raise UsageError("the value is not text", "Save it as UTF-8.") from None
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; at no time can others read it."""
+    """Write a file whole or not at all; others can never read it."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.draft")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
