@@ -210,8 +210,9 @@ def is_time(key: str) -> bool:
 
 
 def essence(document: Raw) -> Raw:
-    """A document without the name of the run, its times, and whose replay it is. How long replies took is recorded."""
-    apart = ("id", "folder", "started_at", "finished_at", "replay_of", "asked_again")
+    """A document without the name of the run, its times, its calls, and the run that it replays. How long replies took
+    is recorded."""
+    apart = ("id", "folder", "started_at", "finished_at", "replay_of", "asked_again", "calls")
     run = {name: value for name, value in document["run"].items() if name not in apart}
     summary = {name: value for name, value in document["summary"].items() if name != "duration_s"}
     return {**document, "run": run, "summary": summary}
@@ -252,6 +253,12 @@ def journal_of(run: Path) -> list[Raw]:
 def told_in(run: Path) -> set[str]:
     """The keys of the calls whose answers are recorded."""
     return {record["key"] for record in journal_of(run) if record["type"] == "told"}
+
+
+def prices_in(run: Path) -> dict[str, float]:
+    """The recorded price of each answer, by its call's key."""
+    priced = [record for record in journal_of(run) if record["type"] == "priced"]
+    return {record["key"]: sum(record["price"].values()) for record in priced}
 
 
 def file_contents(folder: Path) -> dict[str, bytes]:

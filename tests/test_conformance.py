@@ -11,7 +11,7 @@ import yaml
 
 import rejoinder
 from rejoinder.checks.patterns import find_match
-from rejoinder.formatting import matches_path
+from rejoinder.formatting.globs import matches_path
 from tests.kit import Project, run
 
 CASES: list[dict[str, Any]] = yaml.load(

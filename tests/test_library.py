@@ -93,8 +93,8 @@ def test_a_folder_stands_for_the_suites_in_it(project: Project) -> None:
         ({"selection": Selection(shard=(1, 0))}, "there is no part 1 of 0"),
         ({"selection": Selection(shard=(3, 2))}, "there is no part 3 of 2"),
         ({"selection": Selection(limit=0)}, "limit: expected `int` >= 1"),
-        ({"answers": Answers(replay="a", record="b")}, "a replay answers from cassettes alone"),
-        ({"answers": Answers(replay="a", cache_lifetime_s=1)}, "a replay answers from cassettes alone"),
+        ({"answers": Answers(replay="a", record="b")}, "a replay answers only from cassettes"),
+        ({"answers": Answers(replay="a", cache_lifetime_s=1)}, "a replay answers only from cassettes"),
         ({"answers": Answers(asks=frozenset({"work"}), otherwise="explain")}, "nothing recorded to answer from"),
         ({"repeat": 0}, "repeat: expected `int` >= 1"),
         ({"pace": Pace(timeout_s="soon")}, "timeout_s: expected `float | null`, got `str`"),  # pyright: ignore
@@ -254,7 +254,7 @@ def test_wrong_groups_of_options_are_refused(project: Project) -> None:
         rejoinder.run("evals.yaml", answers=Answers(runs=("x",)))
     with pytest.raises(UsageError, match="budget_tokens: expected"):
         rejoinder.run("evals.yaml", limits=Limits(budget_tokens=2**60))
-    with pytest.raises(UsageError, match="no valid text"):
+    with pytest.raises(UsageError, match="not valid text"):
         rejoinder.run("evals.yaml", selection=Selection(system_prompt="\udcff"))
 
 

@@ -1,6 +1,6 @@
 """rejoinder tests language models and agents in conversation.
 
-Every public name is imported when it is first used, so that `import rejoinder` costs next to nothing.
+Every public name is imported on first use, so that `import rejoinder` is fast.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rejoinder.api import gate as gate
     from rejoinder.api import grade as grade
     from rejoinder.api import merge as merge
+    from rejoinder.api import next_steps as next_steps
     from rejoinder.api import replay as replay
     from rejoinder.api import resume as resume
     from rejoinder.api import run as run
@@ -31,45 +32,48 @@ if TYPE_CHECKING:
     from rejoinder.client import Server as Server
     from rejoinder.client import ServerError as ServerError
     from rejoinder.client import ServerUnreachable as ServerUnreachable
-    from rejoinder.engine.effects import Fork as Fork
-    from rejoinder.engine.options import Answers as Answers
-    from rejoinder.engine.options import Confirm as Confirm
-    from rejoinder.engine.options import Limits as Limits
-    from rejoinder.engine.options import Pace as Pace
-    from rejoinder.engine.options import Rounds as Rounds
-    from rejoinder.engine.options import RunOptions as RunOptions
-    from rejoinder.engine.options import Selection as Selection
-    from rejoinder.engine.options import Trust as Trust
-    from rejoinder.engine.run_report import RunReport as RunReport
     from rejoinder.errors import RejoinderError as RejoinderError
     from rejoinder.errors import SuiteError as SuiteError
     from rejoinder.errors import UsageError as UsageError
-    from rejoinder.formatting import format_case as format_case
-    from rejoinder.formatting import format_judge_prompts as format_judge_prompts
-    from rejoinder.formatting import to_toon as to_toon
+    from rejoinder.formatting.judge import format_judge_prompts as format_judge_prompts
+    from rejoinder.formatting.prompt import format_case as format_case
+    from rejoinder.formatting.prompt import to_toon as to_toon
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
     from rejoinder.model.comparisons import RunComparison as RunComparison
     from rejoinder.model.figures import GateResult as GateResult
-    from rejoinder.review import load as load
-    from rejoinder.validation import validate as validate
+    from rejoinder.model.forks import Fork as Fork
+    from rejoinder.runs.options import Answers as Answers
+    from rejoinder.runs.options import Confirm as Confirm
+    from rejoinder.runs.options import Limits as Limits
+    from rejoinder.runs.options import Pace as Pace
+    from rejoinder.runs.options import Rounds as Rounds
+    from rejoinder.runs.options import RunOptions as RunOptions
+    from rejoinder.runs.options import Selection as Selection
+    from rejoinder.runs.options import Trust as Trust
+    from rejoinder.runs.report import RunReport as RunReport
+    from rejoinder.validation.findings import validate as validate
+    from rejoinder.validation.review import load as load
+    from rejoinder.views.actions import Action as Action
 
 _NAMES = {
     "rejoinder.api": (
-        "bless compare compare_targets compare_variants export fork gate grade merge replay resume run show"
+        "bless compare compare_targets compare_variants export fork gate grade merge next_steps replay resume run show"
     ),
     "rejoinder.checks.plugins": "check",
     "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
-    "rejoinder.engine.effects": "Fork",
-    "rejoinder.engine.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
-    "rejoinder.engine.run_report": "RunReport",
+    "rejoinder.model.forks": "Fork",
+    "rejoinder.runs.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
+    "rejoinder.runs.report": "RunReport",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
-    "rejoinder.formatting": "format_case format_judge_prompts to_toon",
+    "rejoinder.formatting.judge": "format_judge_prompts",
+    "rejoinder.formatting.prompt": "format_case to_toon",
     "rejoinder.model": "Evidence Opinion",
     "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.model.figures": "GateResult",
-    "rejoinder.review": "load",
-    "rejoinder.validation": "validate",
+    "rejoinder.validation.review": "load",
+    "rejoinder.validation.findings": "validate",
+    "rejoinder.views.actions": "Action",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names

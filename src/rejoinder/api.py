@@ -1,13 +1,13 @@
 """From Python: the verbs of the command line as functions, with typed options and results.
 
-suite = rejoinder.load("evals.yaml")
-report = rejoinder.run(suite, repeat=3, pace=rejoinder.Pace(workers=20))
-assert report.summary.failed == 0
-for result in report.results: print(result.turns[0].response)
+    suite = rejoinder.load("evals.yaml")
+    report = rejoinder.run(suite, repeat=3, pace=rejoinder.Pace(workers=20))
+    assert report.summary.failed == 0
+    for result in report.results: print(result.turns[0].response)
 
 Failed checks and errors of providers are results, not exceptions. SuiteError is raised for a suite with mistakes, and
-UsageError for what cannot be run. A run is given as a report, or named by its id, the beginning or end of it, `last`,
-its suite or its folder; None is the latest run of the working project.
+UsageError for a run that is not possible. A run is given as a report, or named by its id, the beginning or end of it,
+`last`, its suite or its folder; None is the latest run of the working project.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.engine import run as engine
-from rejoinder.engine.effects import Fork
 from rejoinder.engine.interrupts import Deadline, passed_on
-from rejoinder.engine.loading import load_options
 from rejoinder.engine.observer import Observer
-from rejoinder.engine.options import Answers, Limits, Pace, RunOptions, Selection, Trust
-from rejoinder.engine.own_files import files_of, refuse_own_file
-from rejoinder.engine.recorded import RecordedRun, open_recorded, open_unfinished
-from rejoinder.engine.run_report import RunReport
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import MARGIN, GateResult
-from rejoinder.project import find_root
-from rejoinder.review import load_suites
-from rejoinder.suite import find_files
+from rejoinder.model.forks import Fork
+from rejoinder.project.folders import find_root
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import Answers, Limits, Pace, RunOptions, Selection, Trust
+from rejoinder.runs.own_files import files_of, refuse_own_file
+from rejoinder.runs.recorded import RecordedRun, open_recorded, open_unfinished
+from rejoinder.runs.report import RunReport
+from rejoinder.suite.discover import find_files
+from rejoinder.validation.review import load_suites
 
 if TYPE_CHECKING:
-    from rejoinder.engine.comparing import Part
+    from rejoinder.runs.comparing import Part
+    from rejoinder.views.actions import Action
 
 Suites: TypeAlias = Suite | str | Path | Sequence[Suite | str | Path]
-"""Suites as loaded, or paths to load them from."""
+"""Loaded suites, or paths to load them from."""
 Run: TypeAlias = RunReport | str | Path | None
 """A recorded run: its report, its name or its folder; None is the latest."""
 T = TypeVar("T")
@@ -59,7 +60,7 @@ def run(
     trust: Trust = Trust(),
     observer: Observer | None = None,
 ) -> RunReport:
-    """Run suites in a new run of their project."""
+    """Run suites as a new run of their project."""
     options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
     if answers.runs:
         raise UsageError("answers of earlier runs are for replay, grade and merge")
@@ -77,9 +78,9 @@ def resume(
     trust_folder: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
-    """Go on with a run: recorded calls are not made again, except, with `retry_errors`, those that failed. `pace` and
-    `limits` replace those that the run was started with. Without a name it is the latest run that is unfinished or,
-    with `retry_errors`, has errors. `trust_folder`: use the folder's own copy of its suites."""
+    """Continue a run: recorded calls are not repeated, except, with `retry_errors`, failed ones. `pace` and `limits`
+    replace the run's own. Without a name it is the latest run that is unfinished or, with `retry_errors`, has errors.
+    `trust_folder`: use the folder's own copy of its suites."""
     recorded = (
         open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
     )
@@ -94,7 +95,7 @@ def replay(
     trust_folder: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
-    """Play a recorded run again without any call; the result is a run of its own."""
+    """Replay a recorded run without any call; the result is a new run."""
     recorded = _open(run, trust_folder)
     options = structs.replace(recorded.options(), trust=trust)
     return _outside_loop(lambda: engine.replay_run(recorded, options, observer))
@@ -110,8 +111,8 @@ def grade(
     trust_folder: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
-    """Grade the replies of a run again, by the checks of suites, else by those of the run's own suites as they are now.
-    Only judges are called. `pace` and `limits` replace those that the run was started with."""
+    """Re-grade the replies of a run by the checks of suites, or by the current checks of the run's own suites. Only
+    judges are called. `pace` and `limits` replace the run's own."""
     recorded = _open(run, trust_folder)
     options = _changed(recorded, pace, limits, trust)
     suites = _load(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
@@ -129,9 +130,9 @@ def fork(
     trust_folder: bool = False,
     observer: Observer | None = None,
 ) -> RunReport:
-    """Go on with one conversation of a run from a turn on, with other words or other instructions; the turns before it
-    are taken over. Where the run asked several targets, or several times, `options.answers.fork` says whose
-    conversation it is: `Fork(of="demo", trial=3)`."""
+    """Fork one conversation of a run at a turn, with a new message or other instructions; the turns before it are kept.
+    If the run has several targets or repeats, `options.answers.fork` chooses the conversation: `Fork(of="demo",
+    trial=3)`."""
     recorded = _open(run, trust_folder)
     fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
     chosen = _checked(options.changed(cases=(case,), fork=fork))
@@ -139,7 +140,7 @@ def fork(
 
 
 def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer | None = None) -> RunReport:
-    """One run of the parts that `Selection(shard=...)` made. No call is made."""
+    """Merge the parts that `Selection(shard=...)` made into one run. Makes no calls."""
     if isinstance(runs, str | Path) or not runs:
         raise UsageError("there are no runs to merge", "Give them as a list.")
     parts = tuple(_open(run, trust_folder) for run in runs)
@@ -147,46 +148,47 @@ def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer
 
 
 def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
-    """A recorded run. Nothing is run, sent or written."""
+    """A recorded run. Runs, sends and writes nothing."""
     recorded = _open(run, trust_folder)
     return _outside_loop(lambda: engine.show_run(recorded))
 
 
 def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> RunComparison:
-    """Run `b` against run `a`, case by case; each may be the name of a baseline. Without both, the last two runs of the
-    same suites; without `b`, `a` and the latest. `margin`: what counts as no difference. Nothing is run, sent or
-    written."""
-    from rejoinder.engine.comparing import Wanted, compare_recorded, runs_to_compare
+    """Compare run `b` with run `a`, case by case; each may be the name of a baseline. Without both, the last two runs
+    of the same suites; without `b`, `a` and the latest. `margin`: differences up to it count as none. Runs, sends and
+    writes nothing."""
+    from rejoinder.runs.comparing import Wanted, compare_all, runs_to_compare
 
     named = [_named(run, trust_folder) for run in (a, b) if run is not None]
-    return _outside_loop(lambda: compare_recorded(runs_to_compare(named, trust=trust_folder), Wanted(margin))[0])
+    return _outside_loop(
+        lambda: compare_all(map(engine.sound_run, runs_to_compare(named, trust=trust_folder)), Wanted(margin))[0]
+    )
 
 
 def compare_targets(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
-    """Each target of a run against its first, case by case. Nothing is run, sent or written."""
-    from rejoinder.engine.comparing import TARGETS
+    """Compare each target of a run with its first, case by case. Runs, sends and writes nothing."""
+    from rejoinder.runs.comparing import TARGETS
 
     return _compare_parts(run, TARGETS, margin, trust_folder)
 
 
 def compare_variants(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
-    """Each variant of a run against its first, case by case. Nothing is run, sent or written."""
-    from rejoinder.engine.comparing import VARIANTS
+    """Compare each variant of a run with its first, case by case. Runs, sends and writes nothing."""
+    from rejoinder.runs.comparing import VARIANTS
 
     return _compare_parts(run, VARIANTS, margin, trust_folder)
 
 
 def _compare_parts(run: Run, part: Part, margin: float, trust: bool) -> list[RunComparison]:
-    from rejoinder.engine.comparing import Wanted, compare_parts
-    from rejoinder.engine.verify import sound_run
+    from rejoinder.runs.comparing import Wanted, compare_parts
 
     recorded = _open(run, trust)
-    return _outside_loop(lambda: compare_parts(sound_run(recorded), part, Wanted(margin)))
+    return _outside_loop(lambda: compare_parts(engine.sound_run(recorded), part, Wanted(margin)))
 
 
 def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path:
-    """Keep the verdicts of a run as a baseline of the project; the baseline's file. Raises UsageError for a run that
-    has not finished or, unless it may be `partial`, has only some cases of its suites."""
+    """Save the verdicts of a run as a baseline of the project; return the baseline's file. Raises UsageError for a run
+    that has not finished or, unless `partial`, has only some cases of its suites."""
     from rejoinder.gates.verbs import bless_run
 
     return bless_run(_open(run, trust=False), name, partial=partial).path
@@ -199,8 +201,8 @@ def gate(
     rules: Sequence[str] = ("no-regression", "no-new-failures"),
     partial: bool = False,
 ) -> GateResult:
-    """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Nothing is
-    run, sent or written. Raises UsageError for a run that, unless it may be `partial`, has only some cases."""
+    """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Runs, sends
+    and writes nothing. Raises UsageError for a run that, unless `partial`, has only some cases."""
     from rejoinder.gates.rules import read_rule
     from rejoinder.gates.verbs import find_baseline, gate_run
 
@@ -228,16 +230,24 @@ def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | Non
     return resume_compared(recorded, options, Confirmer(observer), retry_errors=retry_errors)
 
 
+def next_steps(run: Run = None, *, trust_folder: bool = False) -> tuple[Action, ...]:
+    """Return the commands that `rejoinder run` prints after a run: at most two, the most useful first. They work in the
+    working folder, so a run of another project has none."""
+    from rejoinder.views.actions import next_actions
+
+    report = run if isinstance(run, RunReport) else show(run, trust_folder=trust_folder)
+    return next_actions(report)
+
+
 def export(run: Run, to: str | None, out: str | Path) -> None:
-    """Write a recorded run to a file in the format `to`, else in that of the file's suffix. Raises RunDamaged where it
-    is not as it was written."""
-    from rejoinder.engine.verify import sound_run
-    from rejoinder.report.formats import find_format, write_results
+    """Write a recorded run to a file in the format `to`, or the format of the file's suffix. Raises RunDamaged if the
+    run was modified."""
+    from rejoinder.exports.formats import find_format, write_results
 
     path = Path(out)
     find_format(path, to)
     recorded = _open(run, trust=False)
-    report = _outside_loop(lambda: sound_run(recorded))
+    report = _outside_loop(lambda: engine.sound_run(recorded))
     refuse_own_file(path, files_of(recorded))
     try:
         write_results(report, path, to)
@@ -262,14 +272,14 @@ def _named(run: Run, trust: bool) -> str:
 
 
 def _changed(recorded: RecordedRun, pace: Pace | None, limits: Limits | None, trust: Trust) -> RunOptions:
-    """The options of a run, with what replaces them."""
+    """The options of a run, with the given replacements."""
     options = structs.replace(recorded.options(), trust=trust)
     options = options if pace is None else structs.replace(options, pace=pace)
     return _checked(options if limits is None else structs.replace(options, limits=limits))
 
 
 def _load(suite: Suites, options: RunOptions, *, asks: bool = True) -> tuple[list[Suite], RunOptions]:
-    """The suites in the order given, and the options with what they were loaded with. Mistakes of all files are raised
+    """The suites in the given order, and the options with their loading options. Mistakes of all files are raised
     together."""
     given = [suite] if isinstance(suite, Suite | str | Path) else list(suite or ())
     if not given:
@@ -283,7 +293,8 @@ def _load(suite: Suites, options: RunOptions, *, asks: bool = True) -> tuple[lis
 
 
 def _as_loaded(suite: Suite, options: RunOptions) -> RunOptions:
-    """Options that were given when a suite was loaded. The run records them: `resume` loads the suite again."""
+    """Options with those that were given when a suite was loaded. The run records them: `resume` loads the
+    suite again."""
     selection, given = options.selection, suite.loaded_with
     for name in ("targets_file", "system_prompt"):
         if getattr(selection, name) not in (None, getattr(given, name)):
@@ -295,8 +306,7 @@ def _as_loaded(suite: Suite, options: RunOptions) -> RunOptions:
 
 
 def _checked(options: RunOptions) -> RunOptions:
-    """The options, with lists as tuples and paths as absolute text. Raises UsageError for a value that is no such
-    option."""
+    """The options, with lists as tuples and paths as absolute text. Raises UsageError for an invalid value."""
     for field in structs.fields(RunOptions):
         group = getattr(options, field.name)
         if field.name != "repeat" and type(group) is not field.type:
@@ -313,7 +323,7 @@ def _checked(options: RunOptions) -> RunOptions:
 
 
 def _outside_loop(work: Callable[[], T]) -> T:
-    """Called from a coroutine or a notebook, whose loop cannot be used, the work runs in a thread of its own."""
+    """Run the work in a separate thread if it is called from a coroutine or a notebook, whose loop cannot be used."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -2,10 +2,10 @@
 
     RejoinderError          catch this to catch them all
     ├── UsageError          the command or call makes no sense: an unknown case id, a missing file
-    │   └── MissingKey      a key or an address that the environment has to give is not there
+    │   └── MissingKey      a key or an address is missing in the environment
     └── SuiteError          files have mistakes; `problems` lists each with its place
 
-A mistake of the user's is always one of these and never ends in a traceback; anything else is a bug.
+A mistake of the user is always one of these and never ends in a traceback; anything else is a bug.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RejoinderError(Exception):
-    """What went wrong (`message`) and what to do about it (`hint`)."""
+    """An error of rejoinder: the problem (`message`) and the remedy (`hint`)."""
 
     exit_code = 2
 
@@ -49,8 +49,8 @@ class UsageError(RejoinderError):
 
 
 class MissingKey(UsageError):
-    """A target has no key, no address or no value of a setting; on another machine it may have them. `variables` are
-    those of the environment that would give it."""
+    """A target lacks a key, an address or the value of a setting, which may exist on another machine. `variables`: the
+    environment variables that would provide it."""
 
     def __init__(self, message: str, hint: str | None = None, variables: Sequence[str] = ()) -> None:
         super().__init__(message, hint)
@@ -67,7 +67,7 @@ class SuiteError(RejoinderError):
 
 
 FEWER_FILES = "raise the limit (`ulimit -n 4096`) or use fewer --workers"
-"""Part of every message about descriptors that are used up."""
+"""Part of every message about exhausted descriptors."""
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk",
     errno.EDQUOT: "free some of your disk quota",
@@ -78,22 +78,22 @@ _REMEDIES = {
     errno.EMFILE: FEWER_FILES,
     errno.ENFILE: FEWER_FILES,
 }
-"""What to do about errors of the operating system."""
+"""Advice for errors of the operating system."""
 
 
 def remedy_for(error: BaseException | None) -> str:
-    """What to do about an error of the operating system; the general advice if there is no other."""
+    """Advice for an error of the operating system; general advice if there is none specific to it."""
     return _REMEDIES.get(getattr(error, "errno", None) or 0, "check that the disk is writable")
 
 
 def reason_of(error: OSError) -> str:
-    """An error of the operating system in words; what to do about it, if that is not plain from the words."""
+    """An error of the operating system in words, with advice if the words do not suggest it."""
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     return f"{reason}; {FEWER_FILES}" if lacks_descriptors(error) else reason
 
 
 def decoding_reason(error: Exception) -> str:
-    """Why a text that others wrote cannot be read, in words that do not tell what reads it."""
+    """Why a foreign text cannot be read, without naming the library that reads it."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeError):
@@ -122,7 +122,7 @@ ERRORS = {
     "too-many-aliases": "Aliases make the file grow too much.",
     "missing-field": "Something required is missing.",
     "wrong-type": "A value has the wrong type.",
-    "out-of-range": "A value is outside what is allowed.",
+    "out-of-range": "A value is outside the allowed range.",
     "unknown-key": "A key has no meaning here.",
     "unknown-check": "There is no check of that name.",
     "multiple-check-keys": "An item has more than one check.",
@@ -139,7 +139,7 @@ ERRORS = {
     "followup-too-deep": "Follow-ups are nested more than five deep.",
     "legacy-checks-map": "`checks` is a mapping, as in old files.",
     "bad-role": "A message has a role that does not exist.",
-    "unknown-turn": "A planned turn quotes a turn that is not there yet.",
+    "unknown-turn": "A planned turn quotes a turn that does not exist yet.",
     "no-user-words": "The last message of a planned turn is not the user's.",
     "conflicting-keys": "Two keys say the same thing.",
     "duplicate-id": "An id or a name is used twice.",
@@ -147,33 +147,33 @@ ERRORS = {
     "unknown-target": "There is no target of that name.",
     "missing-variable": "A template names a variable that does not exist.",
     "missing-secret": "A template names a secret that is not set.",
-    "unknown-placeholder": "A command or a request has a placeholder that does not exist or cannot stand there.",
+    "unknown-placeholder": "A command or a request has a placeholder that does not exist or is not allowed there.",
     "missing-environment": "A template or a target names an environment variable that is not set.",
 }
 
 FROM_OUTSIDE = frozenset({"missing-secret", "missing-environment"})
-"""What another machine may have: an error where targets are asked, and a warning where files are only checked."""
+"""Things that another machine may have: an error if targets are asked, a warning if files are only checked."""
 
 UNFILLED = FROM_OUTSIDE | {"missing-variable"}
-"""A template could not be filled in, so nothing else can be said about the text that it stands in."""
+"""A template could not be filled in, so nothing else is reported about its text."""
 
 WARNINGS = {
     "unreachable-followup": "A follow-up can never be sent.",
     "answer-in-followup": "A follow-up holds the answer that it asks for.",
     "answer-in-goal": "The goal of a simulated user holds the answer.",
-    "unreachable-turn": "A planned turn can never be said, or is not there.",
-    "unused-extract": "A value is taken out of a reply, and no later turn says it.",
+    "unreachable-turn": "A planned turn can never be sent, or does not exist.",
+    "unused-extract": "A value is extracted from a reply, and no later turn uses it.",
     "user-without-stop": "Nothing but the number of turns ends a simulated user.",
-    "lost-conversation": "A service would hear every turn of a case as a new conversation.",
+    "lost-conversation": "A service would take every turn of a case for a new conversation.",
     "empty-file": "An attached file is empty.",
-    "no-effect": "A key has no effect where it stands.",
+    "no-effect": "A key has no effect in its place.",
     "marker-in-text": "A line of text looks like a role marker.",
-    "file-as-text": "A text is the address of a file, and is sent as it stands.",
+    "file-as-text": "A text is the address of a file, and is sent verbatim.",
     "unfilled-braces": "A name in double braces has no value.",
     "unknown-provider": "A provider is not known.",
     "unusable-target": "A target has settings that cannot be used.",
     "unusable-tools": "The target of a case cannot be offered its tools.",
-    "no-workspace": "A check looks into the workspace of an agent, and the target is none.",
+    "no-workspace": "A check reads the workspace of an agent, and the target is not an agent.",
     "model-of-openrouter": "A model has the name that OpenRouter gives it.",
     "no-target": "No target is set for a case.",
     "no-recording": "A target with recorded conversations has none for a case.",
@@ -189,7 +189,7 @@ CODES = {**ERRORS, **WARNINGS}
 
 
 def severity_of(code: str, from_outside: Severity = "error") -> Severity:
-    """Does a problem refuse the file? `from_outside` is the answer for what the environment lacks."""
+    """The severity of a problem. `from_outside`: the severity if the environment lacks something."""
     if code in FROM_OUTSIDE:
         return from_outside
     return "warning" if code in WARNINGS else "error"

@@ -1,4 +1,4 @@
-"""What lies in JSON that others write, which changes with every version of theirs: nothing in it is relied on."""
+"""Reading foreign JSON, which changes with every version of its program: nothing in it is relied on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 def at(value: Any, *names: str) -> Any:
-    """What lies under names in a value; None if nothing does."""
+    """The value under nested names; None if missing."""
     for name in names:
         if not isinstance(value, dict):
             return None
@@ -27,7 +27,7 @@ def list_at(value: Any, *names: str) -> list[Any]:
 
 
 MOST_MONEY = 1e9
-"""Dollars of one turn. More is a mistake of what counted them."""
+"""Maximum dollars of one turn. A larger amount is an error of the counter."""
 
 
 def count_at(value: Any, *names: str) -> int:
@@ -51,7 +51,7 @@ def text_of(content: Any) -> str:
 
 
 def decoded(text: str) -> Any:
-    """What JSON text holds; None if it is none."""
+    """The value of a JSON text; None if invalid."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -59,15 +59,15 @@ def decoded(text: str) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value, or nothing if it is none."""
+    """The value if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """The value, or nothing if it is none."""
+    """The value if it is a mapping, otherwise an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def as_items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings of a list; what else is in it is left out."""
+    """The mappings in a list, without other items."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,7 +1,7 @@
-"""Regular expressions that would take too long to compile: those whose repeats multiply.
+"""Regular expressions that would take too long to compile: those with multiplying repeats.
 
-The engine writes out what has to be there at least, so `(?:a{9999}){9999}` would take minutes and gigabytes to compile,
-and nothing can stop it once it has begun. What would come of it is estimated here, in one pass over the pattern.
+The engine expands minimum repeats, so `(?:a{9999}){9999}` would take minutes and gigabytes to compile, and nothing can
+stop it. The expanded size is estimated here, in one pass over the pattern.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 MOST_PIECES = 100_000
-"""What a pattern may be written out to; as much takes a fifth of a second to compile."""
+"""Maximum expanded size of a pattern; this size takes a fifth of a second to compile."""
 _TOKEN = re.compile(
     r"""
     \\.                                                         # something escaped
@@ -33,8 +33,8 @@ def refuse_endless(pattern: str, flags: str = "") -> None:
 
 @lru_cache(maxsize=256)
 def grown(pattern: str, flags: str = "") -> int:
-    """By how many characters and sets a pattern grows, about, when its counted repeats are written out; if it is
-    too much already, the rest does not count."""
+    """The approximate number of characters and sets that a pattern gains if its counted repeats are expanded; if that
+    is already too many, the rest is not counted."""
     verbose = "x" in flags or _VERBOSE.search(pattern) is not None
     begun: list[int] = []  # what there was before each group that is open
     total = last = more = position = 0

@@ -1,5 +1,6 @@
-"""YAML as people would write it. What the usual writer puts into quotes for a tab, or for a space before a line's end,
-stands in a block here."""
+"""YAML as people would write it. Text that the usual writer would quote for a tab, or for a space before a line's end,
+is written as a block.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 _UNPRINTABLE = r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-"""What cannot stand in a file as it is: control characters, and line ends that readers take for others. It takes long
-to compile, and most runs write no cassettes."""
+"""Characters that a file cannot hold unescaped: control characters, and line ends that readers interpret differently.
+The pattern takes long to compile, and most runs write no cassettes."""
 _PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
 _AMBIGUOUS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
-"""Words that are no text, for one reader or another."""
+"""Words that some reader does not take for text."""
 
 
 def to_yaml(document: dict[str, Any]) -> str:
@@ -21,7 +22,7 @@ def to_yaml(document: dict[str, Any]) -> str:
 
 
 def yaml_lines(mapping: dict[str, Any], margin: str) -> Iterator[str]:
-    """Lists hold mappings, and nothing else."""
+    """YAML lines of a mapping. Its lists may hold only mappings."""
     inner = f"{margin}  "
     for key, value in mapping.items():
         if isinstance(value, dict) and value:
@@ -38,7 +39,7 @@ def yaml_lines(mapping: dict[str, Any], margin: str) -> Iterator[str]:
 
 
 def yaml_word(value: Any) -> str:
-    """A number, a truth, or nothing at all."""
+    """A number, a boolean, or nothing."""
     if not isinstance(value, float):
         return json.dumps(value)
     text = repr(value)
@@ -46,12 +47,12 @@ def yaml_word(value: Any) -> str:
 
 
 def yaml_flow(value: Any) -> str:
-    """A value on one line, as JSON that every reader of YAML takes."""
+    """A value on one line, as JSON that every YAML reader accepts."""
     return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def yaml_comment(text: str) -> str:
-    """A text that can stand on one line behind a `#`."""
+    """A text as a comment that fits on one line behind a `#`."""
     return re.sub(rf"{_UNPRINTABLE}|[\t\n]", " ", text.encode("utf-8", "replace").decode())
 
 
@@ -68,7 +69,7 @@ def yaml_text(text: str, margin: str) -> str:
 
 def _block(text: str, margin: str) -> str:
     end = "-" if not text.endswith("\n") else "+" if text in {"\n"} or text.endswith("\n\n") else ""
-    # A number says how far the text is indented, where its beginning would be taken for indentation.
+    # A number gives the indentation, if the start of the text would be taken for indentation.
     width = "2" if text[0] in " \t\n" else ""
     lines = text.removesuffix("\n").split("\n")
     return "\n".join([f"|{width}{end}", *(f"{margin}{line}" if line else "" for line in lines)])

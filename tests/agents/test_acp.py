@@ -12,10 +12,10 @@ import pytest
 
 from rejoinder.errors import UsageError
 from rejoinder.model import NO_USAGE, Usage
-from rejoinder.providers import ProviderError
 from rejoinder.providers.agents import acp, acp_opening
 from rejoinder.providers.agents.acp import AcpDriver
 from rejoinder.providers.agents.driver import AgentTurn, Clock
+from rejoinder.providers.base import ProviderError
 from rejoinder.user_code.line_process import Bounds
 from tests.labs.agent_lab import STANDINS, Desk
 
@@ -159,10 +159,10 @@ def test_mcp_servers_are_handed_on(desk: AcpDesk) -> None:
 
 def test_mcp_servers_that_an_agent_does_not_take(desk: AcpDesk) -> None:
     error = desk.fail("hello", like="copilot", mcp_servers=SERVERS)
-    assert str(error) == "the MCP server `tools` is a program, and this agent takes MCP servers by `url` only"
+    assert str(error) == "the MCP server `tools` is a program, but this agent accepts MCP servers only by `url`"
     assert error.ends_target
     error = AcpDesk(desk.home / "b").fail("hello", mcp_servers=SERVERS)
-    assert str(error) == "the MCP server `far` has a `url`, and this agent takes MCP servers that are programs only"
+    assert str(error) == "the MCP server `far` has a `url`, but this agent accepts only MCP servers that are programs"
 
 
 @pytest.mark.parametrize(
@@ -342,4 +342,4 @@ def test_a_session_goes_on_in_another_process(desk: AcpDesk) -> None:
         assert turn.cost is None
         assert turn.usage == USAGE[like][0]
     assert "Resource not found" in str(desk.fail("hello", like="codex-acp", continues="none"))
-    assert "cannot go on" in str(desk.fail("hello", continues="none"))
+    assert "cannot continue" in str(desk.fail("hello", continues="none"))

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rejoinder.model import Target, ToolCall
-from rejoinder.providers import ProviderError
 from rejoinder.providers.agents import commands
 from rejoinder.providers.agents.acp import AcpDriver
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Seat
 from rejoinder.providers.agents.kinds import AGENTS
+from rejoinder.providers.base import ProviderError
 from rejoinder.providers.settings import Settings
 from rejoinder.user_code.line_process import LineFault
 from tests.kit import PATIENCE_S, bounded

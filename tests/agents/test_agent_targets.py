@@ -314,4 +314,4 @@ def test_a_failure_says_what_was_not_allowed(project: Project) -> None:
 
 def test_codex_cannot_be_kept_from_running_commands(project: Project) -> None:
     target = agent("codex", permissions={"edit": "allow", "execute": "reject"})
-    assert "Codex runs commands whatever it is told" in run_refusal(project, suite(target, "hello"))
+    assert "but Codex always runs commands" in run_refusal(project, suite(target, "hello"))

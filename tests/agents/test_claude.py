@@ -119,8 +119,8 @@ def test_mcp_servers_are_given_and_their_tools_have_permissions(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_turns": 1}, "claude took as many turns as `max_turns` allows, and was not done: Reached maximum"),
-        ({"max_budget_usd": 0.0001}, "claude has spent what `max_budget_usd` allows, and was not done: Reached"),
+        ({"max_turns": 1}, "claude reached `max_turns` before it was done: Reached maximum"),
+        ({"max_budget_usd": 0.0001}, "claude reached `max_budget_usd` before it was done: Reached"),
     ],
 )
 def test_bounds_end_a_turn_with_their_names(tmp_path: Path, settings: dict[str, Any], message: str) -> None:

@@ -174,7 +174,7 @@ def test_words_of_the_target_are_passed_on(tmp_path: Path, agent: str) -> None:
     error = desk.fail("hello", args=["--nonsense"])
     assert "--nonsense" in str(error)
     for args in ({"a": 1}, [["a"]]):
-        with pytest.raises(UsageError, match="`args` that is no list of words"):
+        with pytest.raises(UsageError, match="`args` that is not a list of words"):
             desk.driver(args=args)
 
 

@@ -60,7 +60,7 @@ def test_servers_have_their_names_in_a_list_or_before_them() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("clock", "no list"),
+        ("clock", "not a list"),
         ([{"command": "x"}], "`name`"),
         ([{"name": "a.b", "command": "x"}], "`a.b`"),
         ([{"name": "a"}], "either `command` or `url`"),

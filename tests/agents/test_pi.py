@@ -49,10 +49,10 @@ def test_a_second_try_is_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("permissions", [None, "reject", {"edit": "allow"}])
 def test_it_is_not_started_without_leave_for_everything(tmp_path: Path, permissions: Any) -> None:
-    with pytest.raises(UsageError, match="pi asks for no permission: write `permissions: allow`"):
+    with pytest.raises(UsageError, match="pi, which never asks for permission; write `permissions: allow`"):
         Desk(tmp_path, "pi").driver(permissions=permissions)
 
 
 def test_it_takes_no_mcp_servers(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="`mcp_servers`, which pi does not take"):
+    with pytest.raises(UsageError, match="`mcp_servers`, which pi does not accept"):
         Desk(tmp_path, "pi").driver(mcp_servers=[{"name": "a", "command": "b"}])

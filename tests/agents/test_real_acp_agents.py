@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rejoinder.model import NO_USAGE, Usage
-from rejoinder.providers import ProviderError
 from rejoinder.providers.agents.driver import AgentTurn, Clock, Driver
+from rejoinder.providers.base import ProviderError
 from tests.kit import ROOT
 from tests.labs.agent_lab import STANDINS, Desk
 

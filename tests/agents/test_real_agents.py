@@ -87,7 +87,7 @@ def test_tools(tmp_path: Path, agent: str, models: ModelServer) -> None:
 def test_what_is_rejected_is_not_done(tmp_path: Path, agent: str, models: ModelServer) -> None:
     desk = _desk(tmp_path, agent, models, permissions=None)
     if agent == "pi":
-        with pytest.raises(UsageError, match="pi asks for no permission"):
+        with pytest.raises(UsageError, match="pi, which never asks for permission"):
             desk.driver()
         return
     (turn,) = _talk(desk, "[write new.txt: x] [run: ls]")

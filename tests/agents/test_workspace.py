@@ -152,7 +152,7 @@ def test_files_of_a_case_stay_inside(scratch: Scratch, tmp_path: Path) -> None:
 def test_a_root_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / f"rejoinder-{os.getuid()}").symlink_to(tmp_path)
-    with pytest.raises(ProviderError, match="not a folder of yours"):
+    with pytest.raises(ProviderError, match="belongs to another user"):
         Scratch("a-run", "x")
 
 

@@ -174,7 +174,7 @@ def comparable(document: Raw) -> Raw:
     return plain
 
 
-_OF_THE_RUN = ("id", "folder", "suites", "in_doubt", "options", "from_cache", "budget", "limits")
+_OF_THE_RUN = ("id", "folder", "suites", "in_doubt", "options", "from_cache", "budget", "limits", "calls")
 
 
 def came_to(document: Raw) -> Raw:

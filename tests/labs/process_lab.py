@@ -16,19 +16,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rejoinder.checks import CheckFault, Post, Work
+from rejoinder.checks.base import CheckFault, Post, Work
 from rejoinder.engine.calls import Attempts, Call, NoAnswer, Source, Tape
 from rejoinder.engine.effects import Stop
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.executor import LocalExecutor, Perform
-from rejoinder.engine.journal import Told
-from rejoinder.engine.loading import load_options
-from rejoinder.engine.options import RunOptions
 from rejoinder.engine.plan import Job, JobFinder, JobReference, reference_of
 from rejoinder.engine.player import Player
 from rejoinder.model import Failure, Outcome, Reply, Request
-from rejoinder.review import load_suites
-from rejoinder.roles import find_target
+from rejoinder.runs.journal import Told
+from rejoinder.runs.loading import load_options
+from rejoinder.runs.options import RunOptions
+from rejoinder.validation.review import load_suites
+from rejoinder.validation.roles import find_target
 
 Message = tuple[Any, ...]
 

@@ -1,7 +1,7 @@
 """Fake servers that speak the wire formats of language models, for tests without a network or a key.
 
 One server answers for OpenAI (chat completions, responses, embeddings), Azure OpenAI, Anthropic and Gemini, on
-loopback. It refuses what the real API would refuse, and it can be told to fail in the ways that real ones do:
+loopback. It refuses requests that the real API would refuse, and it can fail on request in the ways that real ones do:
 
     >>> import http.client, json
     >>> from rejoinder.testing import Answer, Fault, FakeServer
@@ -27,10 +27,10 @@ loopback. It refuses what the real API would refuse, and it can be told to fail 
     200 You said: Hello?
     20 2
 
-It turns texts into vectors by the words in them, or by a function of yours (`embed`), and it can be a judge beside the
-model that is judged: `with_judge` tells the requests apart, `judge` has the words.
+It turns texts into vectors by the words in them, or by your own function (`embed`). It can also be a judge beside the
+model under test: `with_judge` distinguishes the requests, `judge` makes the answer.
 
-Streaming is not spoken; a request for it gets an error that says so.
+Streaming is not supported; a request for it gets an error that says so.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def _check_text(text: Any, where: str) -> None:
 
 
 def _check_tools(turns: list[Json]) -> None:
-    """Each call is answered at the beginning of the very next turn, and only such calls are."""
+    """Check that each call is answered at the start of the very next turn, and that each result has its call there."""
     called: list[str] = []
     for index, (role, blocks) in enumerate(_merged(turns)):
         answered = {block["tool_use_id"] for block in takewhile(lambda block: block["type"] == "tool_result", blocks)}

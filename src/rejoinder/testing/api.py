@@ -1,4 +1,4 @@
-"""What the server needs to know of an API, and how its requests are picked apart."""
+"""The server's description of an API, and the reading of its requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rejoinder.testing.values import Answer, Embed, Json, Received, Tokens, as_o
 
 
 class Refusal(Exception):
-    """The API answers with an error. An empty message stands for the API's usual words."""
+    """The API answers with an error. An empty message means the API's usual words."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class Refusal(Exception):
 
 
 class Asked(Struct, frozen=True):
-    """All that the body of an answer is made of."""
+    """All data that the body of an answer is made from."""
 
     received: Received
     answer: Answer
     number: int
-    """Of this request alone, for ids."""
+    """The number of this request, for ids."""
     embed: Embed | None
     """The test's own function from a text to its vector."""
 
@@ -53,14 +53,14 @@ class Asked(Struct, frozen=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """One thing that can be asked of an API."""
+    """One endpoint of an API."""
 
     check: Callable[[Received, Collection[str]], None]
-    """Raises Refusal. The names are top-level fields to accept although the API has none such."""
+    """Checks a request; raises Refusal. The names are extra top-level fields to accept."""
     body: Callable[[Asked], Json]
-    """The answer in the API's words."""
+    """Makes the answer in the API's format."""
     asks: bool = True
-    """Does a model answer? Otherwise the script is not asked."""
+    """Whether a model answers. Otherwise the script is not asked."""
     method: str = "POST"
 
 
@@ -69,29 +69,29 @@ class Api(Struct, frozen=True):
 
     name: str
     owns: Callable[[str], bool]
-    """Is the path one of this API's?"""
+    """Whether the path belongs to this API."""
     find: Callable[[Received], Endpoint | None]
     check_key: Callable[[Received, str], None]
     """Raises Refusal unless the request has this key."""
     error: Callable[[Refusal, str], Json]
-    """The body of an error. The text is the request's id."""
+    """Makes the body of an error. The text is the request's id."""
     request_id: Callable[[int], str]
     request_id_header: str | None
 
 
 def require(condition: object, message: str, **more: Any) -> None:
-    """Refuse a request of which this is not true."""
+    """Refuse a request if the condition is false."""
     if not condition:
         raise Refusal(400, message, **more)
 
 
 def require_object(received: Received, message: str) -> Json:
-    """The body of a request, which has to be a JSON object."""
+    """The body of a request, which must be a JSON object."""
     require(isinstance(received.body, dict), message)
     return cast(Json, received.body)
 
 
 def bearer(received: Received) -> str:
-    """The key after `Bearer`, or nothing."""
+    """The key after `Bearer`; empty if missing."""
     scheme, _, key = received.headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""

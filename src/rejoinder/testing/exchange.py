@@ -1,4 +1,4 @@
-"""One request and what becomes of it; how each fault is played on its connection."""
+"""One request and its answer, and the playing of faults on its connection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Exchange:
         self.api = api
         self.number = number
         self.headers: dict[str, str] = {}
-        """What every answer to this request carries."""
+        """Headers of every answer to this request."""
         self._connection = connection
         self._ended = ended
         self._timer: asyncio.TimerHandle | None = None
@@ -48,7 +48,7 @@ class Exchange:
                 self.headers[api.request_id_header] = self._request_id
 
     def refuse(self, refusal: Refusal) -> Response:
-        """An error in the words of the API that was asked."""
+        """An error in the format of the requested API."""
         headers: dict[str, str] = {}
         if refusal.retry_after is not None:
             headers["retry-after"] = f"{refusal.retry_after:.3f}".rstrip("0").rstrip(".")
@@ -71,7 +71,8 @@ class Exchange:
         self._connection.finish()
 
     def start(self, response: Response, part: bytes, framing: dict[str, str] | None = None) -> None:
-        """The head of an answer and a part of its body. The head promises the whole body unless told otherwise."""
+        """Send the head of an answer and a part of its body. The head promises the whole body unless `framing` replaces
+        it."""
         headers = {"content-type": response.content_type}
         headers |= framing if framing is not None else {"content-length": str(len(response.body))}
         self._connection.start(response.status, headers | self.headers | response.headers, part)
@@ -90,7 +91,7 @@ class Exchange:
         self._connection.reset()
 
     def abandon(self) -> None:
-        """The client is gone, or the server stops."""
+        """End the exchange: the client is gone, or the server stops."""
         if self._timer is not None:
             self._timer.cancel()
         self._end()
@@ -102,10 +103,10 @@ class Exchange:
 
 
 Usual = Callable[[], Response]
-"""Gives the answer that there would be without the fault."""
+"""Makes the usual answer, without the fault."""
 
 _PAUSE_S = 0.02
-"""Before a reset, so that the client has what was sent: a reset overtakes bytes that are not read yet."""
+"""Seconds before a reset, so that the client has received what was sent: a reset discards unread bytes."""
 
 _TRICKLE_S = 0.01
 _TRICKLE = b"400\r\n" + b" " * 0x400 + b"\r\n"

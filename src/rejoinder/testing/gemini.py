@@ -76,7 +76,7 @@ def _error(refusal: Refusal, _: str) -> Json:
 
 
 def _check_key(received: Received, key: str) -> None:
-    """A wrong key is an invalid argument to this API, and no key at all a lack of permission."""
+    """Check the key. To this API a wrong key is an invalid argument, and a missing key a lack of permission."""
     given = received.headers.get("x-goog-api-key") or received.query.get("key")
     if not given:
         text = "Method doesn't allow unregistered callers (callers without established identity). "
@@ -125,7 +125,8 @@ def _check_parts(content: Json, where: str) -> None:
 
 
 def _check_calls(contents: list[Json]) -> None:
-    """A turn of function calls is followed by a turn with as many responses, and responses follow nothing else."""
+    """Check that a turn of function calls is followed by a turn with the same number of responses, and responses by
+    nothing else."""
     turns = "a user turn or after a function response turn."
     begins = contents[0].get("role") == "model" and _count(contents[0], "functionCall")
     require(not begins, f"Please ensure that function call turn comes immediately after {turns}")
@@ -142,7 +143,7 @@ def _count(content: Json, name: str) -> int:
 
 
 def _field(given: Json, name: str) -> Any:
-    """A field by its name, however it is written: both spellings are JSON to this API."""
+    """A field by its name in either spelling: both are JSON to this API."""
     return next((value for key, value in given.items() if _camel(key) == name), None)
 
 

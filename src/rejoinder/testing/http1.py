@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a connection: as much of it as the clients of these APIs speak, and what is needed to break it."""
+"""HTTP/1.1 on a connection: the part that clients of these APIs use, and means to break it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Request(Struct, frozen=True):
 
 
 class Hub(Protocol):
-    """Who is told about connections."""
+    """Receives the events of connections."""
 
     def opened(self, connection: Connection) -> None: ...
 
@@ -38,7 +38,7 @@ class _Malformed(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests one after the other; the next is read when the last has been answered."""
+    """Reads requests one after the other; the next is read after the previous one was answered."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
     # What the server calls.
 
     def start(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
-        """Send the head of an answer, and the beginning of its body in the same packet."""
+        """Send the head of an answer, with the start of its body in the same packet."""
         lines = [f"HTTP/1.1 {status} {_phrase(status)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if not self._keep_alive:
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def finish(self) -> None:
-        """The answer is complete."""
+        """Complete the answer."""
         self._busy = False
         if self._transport is None:
             return
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._read)
 
     def reset(self) -> None:
-        """Break the connection off so that the other side sees a reset and not an orderly end."""
+        """Break off the connection so that the other side sees a reset instead of an orderly end."""
         if self._transport is not None:
             peer: socket.socket = self._transport.get_extra_info("socket")
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
             self._hub.arrived(self, request)
 
     def _take_request(self) -> Request | None:
-        """The first request in the buffer if it is complete; its bytes are gone from there."""
+        """Take the first request out of the buffer if it is complete."""
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             return None
@@ -197,10 +197,10 @@ def _phrase(status: int) -> str:
 
 
 class TlsDoor(asyncio.Protocol):
-    """Lets a connection through TLS before it is served.
+    """Brings a connection through the TLS handshake before it is served.
 
-    The loop's own TLS server keeps connections to itself until their handshake has succeeded; here they are known
-    from the start, so that a server that stops can close those that are in the middle of one.
+    The loop's own TLS server hides connections until their handshake has succeeded; here they are known from the start,
+    so that a server that stops can close those in the middle of one.
     """
 
     def __init__(self, hub: Hub, context: ssl.SSLContext, doors: set[TlsDoor]) -> None:

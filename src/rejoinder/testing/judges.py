@@ -1,4 +1,4 @@
-"""Playing a judge: what one answers, and how its requests are told from those to the model that is judged."""
+"""Playing a judge: a judge's answers, and telling its requests from those to the model under test."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import msgspec
 from rejoinder.testing.values import Answer, Received, Reply, Script, as_list, as_object
 
 _DEMAND = "Reply with one JSON object and nothing else:"
-"""What the system text of every judge says."""
+"""A line in the system text of every judge."""
 
 
 def judge(
     score: float = 1.0, *, hits: Sequence[str] = (), misses: Sequence[str] = (), reasoning: str = "As demanded."
 ) -> Answer:
-    """The answer of a judge: the one JSON object that `llm_judge` asks for."""
+    """A judge's answer: the single JSON object that `llm_judge` asks for."""
     words = {"score": score, "hits": list(hits), "misses": list(misses), "reasoning": reasoning}
     return Answer(msgspec.json.encode(words).decode())
 
 
 def is_judging(received: Received) -> bool:
-    """Is a judge asked? Its system text tells, whichever API it comes through."""
+    """Whether a request is for a judge, by its system text, whichever API it uses."""
     return any(_DEMAND in text for text in _system_texts(as_object(received.body)))
 
 
 def with_judge(reply: Reply | Script, verdict: Reply | Script) -> Script:
-    """A model and its judge behind one address: `verdict` is for what a judge is asked, `reply` for all else.
+    """A model and its judge at one address: `verdict` answers the judge's requests, `reply` all others.
 
-    Each may be what a server answers, or a function of the request that says so:
+    Each may be an answer, or a function of the request that returns one:
 
         script = with_judge("It is Rome.", judge(0.8, hits=["names the city"], reasoning="A little short."))
         with FakeServer(script) as server:
             ...  # one target at `server.openai_url` is both
 
-    Judges with contracts of their own are answered in their own words: `'{"better": "1"}'` for `compare`.
+    Judges with their own answer format are answered verbatim: `'{"better": "1"}'` for `compare`.
     """
 
     def answer(received: Received) -> Reply:
@@ -46,7 +46,7 @@ def with_judge(reply: Reply | Script, verdict: Reply | Script) -> Script:
 
 
 def _system_texts(body: dict[str, Any]) -> list[str]:
-    """The system's words in the body of any API: a message, `instructions`, `system` or `systemInstruction`."""
+    """The system texts in the body of any API: a message, `instructions`, `system` or `systemInstruction`."""
     messages = [as_object(one) for name in ("messages", "input") for one in as_list(body.get(name))]
     contents = [one.get("content") for one in messages if one.get("role") in ("system", "developer")]
     contents += [body.get("instructions"), body.get("system")]

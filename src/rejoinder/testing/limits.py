@@ -1,4 +1,4 @@
-"""Rate limits as the APIs keep and announce them."""
+"""Rate limits as the APIs enforce and announce them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from msgspec import Struct
 
 
 class RateLimit(Struct, frozen=True):
-    """How many requests are let through; the others get the API's own error 429.
+    """The number of accepted requests; the others get the API's own error 429.
 
-    A `bucket` holds `burst` requests (as many as `per_second` if not given) and is refilled evenly. A `window`
-    opens with a request, lasts a second and lets `per_second` requests through.
+    A `bucket` holds `burst` requests (by default `per_second`) and is refilled evenly. A `window` opens with a request,
+    lasts a second and accepts `per_second` requests.
 
-    `headers` says in whose style every answer tells the state of the limit. `limit` there is what a full bucket or
-    a new window holds; `reset` is when it is so again. `retry_after` adds `retry-after` to the refusals, in whole
-    seconds rounded up.
+    `headers` is the style in which every answer announces the state of the limit. `limit` there is the content of a
+    full bucket or a new window; `reset` is the time when it is full again. `retry_after` adds `retry-after` to the
+    refusals, in whole seconds rounded up.
     """
 
     per_second: float
@@ -41,15 +41,15 @@ class RateLimit(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """What came of asking the limit for one request."""
+    """The result of taking one request from the limit."""
 
     allowed: bool
     limit: int
     remaining: int
     reset: float
-    """Seconds until the limit is as if unused."""
+    """Seconds until the limit is completely unused."""
     wait: float
-    """Seconds until one more request would be let through."""
+    """Seconds until the next request would be accepted."""
 
 
 class _Bucket:
@@ -106,7 +106,7 @@ def _date(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time as OpenAI writes it: `120ms`, `1.5s`, `6m0s`, `1h0m0s`. Rounded up to milliseconds."""
+    """A duration in OpenAI's form: `120ms`, `1.5s`, `6m0s`, `1h0m0s`. Rounded up to milliseconds."""
     milliseconds = math.ceil(round(seconds * 1000, 6))
     if milliseconds == 0:
         return "0s"
@@ -126,4 +126,4 @@ _FAMILIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "anthropic": ("anthropic-ratelimit-requests-{}", _date),
     "ietf": ("ratelimit-{}", lambda seconds: str(math.ceil(seconds))),
 }
-"""The names of the headers, and how they tell when the limit is as if unused."""
+"""The names of the headers, and their form for the reset time."""

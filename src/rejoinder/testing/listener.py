@@ -1,4 +1,4 @@
-"""The thread of the server: it takes connections on a port of loopback, and closes them all when it stops."""
+"""The server's thread: it accepts connections on a loopback port, and closes them all when it stops."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Listener:
                 await asyncio.sleep(0)
 
     def _accept(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-        """Take all connections that wait.
+        """Accept all waiting connections.
 
-        The loop's own server loses a connection, and leaves its socket open, that it accepts while it is closed.
+        The loop's own server loses a connection that it accepts while it is being closed, and leaves its socket open.
         """
         with contextlib.suppress(OSError):  # the client has gone
             while True:

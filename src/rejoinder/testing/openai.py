@@ -1,5 +1,6 @@
-"""OpenAI: which path is which endpoint, and the list of models. Azure OpenAI: the same formats behind other paths, with
-another key header, a gateway's errors and content filters."""
+"""OpenAI: the endpoint of each path, and the list of models. Azure OpenAI: the same formats behind other paths, with
+another key header, a gateway's errors and content filters.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ _GATEWAY: dict[int, tuple[str, str]] = {
     500: ("InternalServerError", "The server had an error while processing your request."),
     503: ("ServiceUnavailable", "The service is temporarily unable to process your request. Please try again later."),
 }
-"""What the gateway says itself, in a shape shorter than OpenAI's."""
+"""The gateway's own errors, in a shorter form than OpenAI's."""
 
 _FILTERED = (
     "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. "
@@ -128,7 +129,7 @@ def _deployed_model(asked: Asked) -> Json:
 
 
 def _filtered_body(asked: Asked) -> Json:
-    """A completion with what the content filters found in prompt and answer."""
+    """A completion with the findings of the content filters in prompt and answer."""
     body = chat.chat_body(asked)
     hit = "violence" if asked.answer.ending == "content_filter" else None
     choice: Any = body["choices"][0]

@@ -1,5 +1,6 @@
-"""OpenAI: chat completions, which many other servers speak too, and embeddings; and the errors, the key and the first
-look at a body that all of its endpoints share."""
+"""OpenAI: chat completions, which many other servers speak too, and embeddings; and the errors, the key and the basic
+checks of a body that all of its endpoints share.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ CHAT_FIELDS = frozenset(
 _ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 _PARTS = ("text", "image_url", "input_audio", "refusal", "audio", "file")
 _REASONING = ("o1", "o3", "o4", "gpt-5")
-"""Beginnings of the names of models that refuse `max_tokens`."""
+"""Name prefixes of models that refuse `max_tokens`."""
 
 
 def check_chat(received: Received, extra: Collection[str]) -> None:
@@ -83,7 +84,7 @@ def _check_calls(calls: Any, where: str) -> None:
 
 
 def _check_tool_answers(messages: list[Json]) -> None:
-    """Tool messages stand directly after the calls that they answer, and every call has one."""
+    """Check that tool messages come directly after the calls that they answer, and that every call has one."""
     called: set[str] | None = None
     open_calls: list[str] = []
     for index, message in enumerate(messages):
@@ -164,7 +165,7 @@ CHAT = Endpoint(check_chat, chat_body)
 
 
 _Kind = tuple[str, str | None, str]
-"""The type, the code and the usual words of an error."""
+"""An error's type, code and usual words."""
 
 _ERRORS: dict[tuple[int, str | None], _Kind] = {
     (400, None): ("invalid_request_error", None, "Your request was malformed."),
@@ -222,7 +223,7 @@ def _masked(key: str) -> str:
 
 
 def read_body(received: Received, fields: Collection[str]) -> Json:
-    """The body, if it is an object of these fields and wants no stream."""
+    """The body, if it is an object with these fields and does not request a stream."""
     body = require_object(received, "We could not parse the JSON body of your request.")
     for name in body:
         require(name in fields, f"Unknown parameter: '{name}'.", code="unknown_parameter", param=name)

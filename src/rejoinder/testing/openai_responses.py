@@ -67,7 +67,7 @@ def _check_message(item: Json, where: str) -> None:
 
 
 def _check_calls(items: list[Json]) -> None:
-    """Calls and their results come in pairs, the call first."""
+    """Check that calls and results come in pairs, the call first."""
     open_calls: dict[str, None] = {}
     for item in items:
         name = item.get("call_id")

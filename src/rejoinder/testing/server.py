@@ -1,4 +1,4 @@
-"""The server: it runs on a thread of its own, on loopback, and answers for all APIs at once."""
+"""The server: it runs on its own thread, on loopback, and answers for all APIs at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rejoinder.testing.values import Embed, Fault, Reply, Script
 
 
 class Extra(TypedDict, total=False):
-    """What requests and answers have beyond what the APIs say."""
+    """Additions to the requests and answers that the APIs define."""
 
     extra_headers: Mapping[str, str] | None
     extra_fields: Collection[str]
@@ -23,21 +23,20 @@ class Extra(TypedDict, total=False):
 class FakeServer(Tally):
     """Language models on loopback. Use it as a context manager, or call `start` and `stop`.
 
-    - `reply`: what every model answers, or a function of the request that says so. The function is called on the
-      server's thread and must not block. What it raises is told to the client as status 500, and raised again when
-      the server stops.
-    - `latency_s`: how long a model thinks. Errors come at once.
-    - `key`: requests with another one, or without, get the API's own error.
+    - `reply`: the answer of every model, or a function of the request that returns it. The function is called on the
+      server's thread and must not block. If it raises, the client gets status 500, and the exception is raised again
+      when the server stops.
+    - `latency_s`: the thinking time of a model. Errors come at once.
+    - `key`: requests with another key, or without one, get the API's own error.
     - `rate_limit`: requests beyond it get the API's own error 429.
     - `tls`: a server's context; the addresses then begin with https.
-    - `faults`: one a request, in order of arrival, instead of the usual answer; None lets a request through. They
-      strike before keys and limits are looked at.
+    - `faults`: one per request, in order of arrival, instead of the usual answer; None lets a request through. They
+      apply before keys and limits are checked.
     - `extra_headers`: sent with every answer.
-    - `extra_fields`: top-level fields of requests to accept although the API has none such, as servers do that
-      resemble it.
+    - `extra_fields`: unknown top-level fields to accept in requests, as compatible servers do.
     - `embed`: a function from a text to the numbers of its vector, called on the server's thread like `reply`.
-      Without one, `rejoinder.testing.embed` does it: texts of the same words have the same vector, texts with words
-      in common similar ones, and others hardly any likeness.
+      Without one, `rejoinder.testing.embed` is used: texts of the same words have the same vector, texts with words
+      in common similar ones, and others hardly any similarity.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class FakeServer(Tally):
         return self
 
     def stop(self) -> None:
-        """Close every connection and end the thread. Raises what a function given to it raised, if one did."""
+        """Close every connection and end the thread. Raises an exception that a given function raised, if any."""
         self._listener.stop()
         self._raise_errors()
 

@@ -1,4 +1,4 @@
-"""What the server does with requests: it counts them, and finds the answer, error or fault that each gets."""
+"""The handling of requests: counting them, and finding the answer, error or fault for each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rejoinder.testing.limits import RateLimit, keep, limit_headers
 from rejoinder.testing.values import Answer, Embed, Fault, Received, Reply, Script
 
 _APIS: tuple[Api, ...] = (openai.AZURE, anthropic.API, gemini.API, openai.API)
-"""The first that owns a path is asked; OpenAI's is the widest and comes last."""
+"""The first API that owns a path is used; OpenAI's is the widest and comes last."""
 
 
 class Options(Struct, frozen=True):
-    """How requests are answered; `FakeServer` says what each option means."""
+    """The options of answers; `FakeServer` describes each."""
 
     reply: Reply | Script
     latency_s: float
@@ -36,30 +36,30 @@ class Options(Struct, frozen=True):
 
 
 class Tally:
-    """What was received and counted. It is written on the server's thread and read on others."""
+    """The received and counted requests. Written on the server's thread, read on others."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: list[Received] = []
         self.connections = 0
-        """How many connections were opened."""
+        """Connections opened."""
         self.accepted = 0
-        """How many requests passed key and rate limit."""
+        """Requests that passed key and rate limit."""
         self.refused = 0
-        """How many requests the rate limit refused."""
+        """Requests refused by the rate limit."""
         self.in_flight = 0
-        """How many requests wait for their answers."""
+        """Requests that wait for their answers."""
         self.peak_in_flight = 0
-        """How many have waited at once, at most."""
+        """Maximum requests that waited at once."""
 
     @property
     def requests(self) -> list[Received]:
-        """The requests so far, in order of arrival; a list of your own."""
+        """The requests so far, in order of arrival, as a new list."""
         with self._lock:
             return list(self._requests)
 
     def reset(self) -> None:
-        """Forget what was received and counted. Faults, limits and connections stay as they are."""
+        """Forget the received and counted requests. Faults, limits and connections stay unchanged."""
         with self._lock:
             self._requests.clear()
             self.connections = self.accepted = self.refused = 0
@@ -86,12 +86,12 @@ class Tally:
 
 
 class Service:
-    """Is told about connections, all of it on the server's thread, and has their requests answered."""
+    """Receives the events of connections, all on the server's thread, and has their requests answered."""
 
     def __init__(self, options: Options, faults: Iterable[Fault | None], tally: Tally) -> None:
         self.open: set[Connection] = set()
         self.errors: list[Exception] = []
-        """What functions given to the server raised."""
+        """Exceptions raised by functions given to the server."""
         self._extra_headers = dict(options.extra_headers or {})
         self._faults: Iterator[Fault | None] = iter(faults)
         self._latency_s = options.latency_s
@@ -149,7 +149,7 @@ class Service:
 
 
 class _Answers:
-    """Finds out what a request deserves, from how the server was set up."""
+    """Decides the answer to a request from the server's options."""
 
     def __init__(self, options: Options, tally: Tally, errors: list[Exception]) -> None:
         self._options = options
@@ -164,7 +164,7 @@ class _Answers:
         return self._worded(exchange, Answer("OK"))
 
     def decide(self, exchange: Exchange) -> Response | Fault:
-        """The answer or error that the request deserves, or the fault that the script wants instead."""
+        """The answer or error that the request gets, or the fault from the script."""
         try:
             endpoint = self._admit(exchange)
             endpoint.check(exchange.received, self._extra_fields)

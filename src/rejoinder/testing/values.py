@@ -1,4 +1,4 @@
-"""What a fake server is told and what it tells: answers, vectors, faults, and the requests it has received."""
+"""Input and output of a fake server: answers, vectors, faults, and received requests."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class Received(Struct, frozen=True, kw_only=True):
     """A request as it arrived."""
 
     api: str
-    """Whose path it is: `openai`, `azure`, `anthropic`, `gemini`, or empty where no API has such a path."""
+    """The API that owns the path: `openai`, `azure`, `anthropic`, `gemini`, or empty if none does."""
     method: str
     path: str
-    """Without the query, percent signs decoded."""
+    """Without the query, percent-decoded."""
     query: dict[str, str]
     headers: dict[str, str]
     """Names in lower case."""
     body: Any
-    """The decoded JSON, or None where there was none or it was broken."""
+    """The decoded JSON, or None if missing or invalid."""
     raw: bytes
     at: float
-    """When it was complete, on the clock of `time.monotonic`."""
+    """The time of its completion, by the clock `time.monotonic`."""
 
 
 class ToolCall(Struct, frozen=True):
-    """A tool that the model wants called.
+    """A tool call by the model.
 
-    Arguments given as text are sent verbatim by APIs whose arguments are text, so that malformed ones can be shown.
+    Arguments given as text are sent verbatim by APIs whose arguments are text, so that malformed ones can be tested.
     """
 
     name: str
@@ -69,11 +69,11 @@ class ToolCall(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What the model says, in no API's words; each wire format puts it into its own.
+    """A model's answer, independent of any API; each wire format converts it.
 
-    Tokens count everything: `input_tokens` has the cached and cache-writing ones in it, `output_tokens` the reasoning.
-    Where they are not given they are words: those of all texts in the request, and those of the answer. A `finish` of
-    `stop` beside tool calls or a refusal means those.
+    Tokens count everything: `input_tokens` includes cached and cache-writing tokens, `output_tokens` includes
+    reasoning. By default they are word counts: of all texts in the request, and of the answer. A `finish` of `stop`
+    next to tool calls or a refusal means that these ended it.
     """
 
     text: str = ""
@@ -87,7 +87,7 @@ class Answer(Struct, frozen=True):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     model: str | None = None
-    """The model's name in the answer; the one that was asked for if not given."""
+    """The model's name in the answer; by default the requested one."""
 
     def __post_init__(self) -> None:
         if self.finish not in get_args(Finish):
@@ -148,12 +148,12 @@ class Fault(Struct, frozen=True):
 
     - `status`: an answer with this `status`. Without a `body` it is the API's own error of that status; `code` names
       one of several, as the API does (`insufficient_quota`, `content_filter`, `API_KEY_INVALID`, `billing_error`).
-      With status 200 and a `body` it is an answer of your own.
+      With status 200 and a `body` it is a custom answer.
     - `reset_before_headers`: the connection is reset as soon as the request is complete.
     - `reset_in_body`: headers and half of the body, then a reset.
     - `slow_headers`: silence for `seconds`, then the usual answer.
     - `stall_in_body`: headers and half of the body, silence for `seconds`, then the rest.
-    - `endless_body`: a body that goes on until the client goes away, a kilobyte every hundredth of a second.
+    - `endless_body`: a body that lasts until the client goes away, a kilobyte every hundredth of a second.
     - `invalid_json`: status 200 and something that looks like JSON and is not.
     - `truncated_json`: the usual answer cut in half, of a length that the headers confirm.
     - `wrong_content_type`: status 200 and a page in HTML, as from a proxy.
@@ -164,9 +164,9 @@ class Fault(Struct, frozen=True):
     status: int = 500
     headers: dict[str, str] = {}
     body: Any = None
-    """Text and bytes are sent as they are, anything else as JSON."""
+    """Text and bytes are sent verbatim, anything else as JSON."""
     retry_after: float | None = None
-    """Seconds; sent in the header `retry-after`, and in the body where the API tells it there."""
+    """Seconds; sent in the header `retry-after`, and in the body if the API puts it there."""
     code: str | None = None
     seconds: float = 30.0
 
@@ -182,14 +182,14 @@ Embed: TypeAlias = Callable[[str], Sequence[float]]
 
 _DIMENSIONS = 256
 _MARKS = 16
-"""In how many places of the vector a word leaves its mark: enough that two words hardly ever share all of them."""
+"""Places of the vector that a word marks: enough that two words hardly ever share all of them."""
 
 
 def embed(text: str, dimensions: int | None = None) -> list[float]:
-    """A vector of length one, made of the text's words regardless of their order and case.
+    """A vector of length one, made from the text's words regardless of their order and case.
 
-    Each word adds 1 to some places of the vector and takes 1 from others; its hash says which. So the cosine of two
-    texts is about the share of words that they have in common: 1 for the same words, about 0 for none. It is the same
+    Each word adds 1 to some places of the vector and subtracts 1 from others; its hash decides. So the cosine of two
+    texts is roughly the share of words that they have in common: 1 for the same words, about 0 for none. It is the same
     on every machine and in every version of Python.
     """
     dimensions = dimensions or _DIMENSIONS
@@ -204,7 +204,7 @@ def embed(text: str, dimensions: int | None = None) -> list[float]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value if it is a list, otherwise none of its items."""
+    """The value if it is a list, otherwise an empty list."""
     return cast(list[Any], value) if isinstance(value, list) else []
 
 
