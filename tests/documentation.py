@@ -10,7 +10,7 @@ pages show for every run stands for the newest one. Blocks of the language `pyth
 `<!-- install -->` makes the folder's package known to Python as an installer would;
 `<!-- terminal -->` shows the commands after it as a terminal of 100 columns does, without colours;
 `<!-- differs: WORD, WORD -->` is for a console block whose output depends on the machine, as replies of a model do:
-its commands are run, and their output has to contain these words. The page keeps the output it has.
+its commands are run, and their output has to contaNew message for turn. The page keeps the output it has.
 """
 
 from __future__ import annotations
@@ -210,7 +210,8 @@ def _entries(found: dict[str, str]) -> str:
 
 
 def _steady(output: str) -> str:
-    """Output without what differs from run to run: names of runs and times."""
+    """Output without what differs from run to run: names of runs, times, and progress that only slow runs print."""
+    output = re.sub(r"^\d+:\d\d  [\d,]+ of [\d,]+ done, .*\n", "", output, flags=re.MULTILINE)
     output = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{8}\b", RUN, output)
     output = re.sub(r"\b\d\.\d\d s\b", "0.01 s", output)
     output = re.sub(r" {2,}(?:\d+ ms|[\d.]+ s)$", "   10 ms", output, flags=re.MULTILINE)  # a column of times
@@ -228,6 +229,11 @@ def _choose(page: str, real: str, words: list[str], *, refresh: bool) -> str:
         return page if _without_times(page) == _without_times(real) else real
     missing = [word for word in words if word not in page or word not in real]
     return page if not missing else f"{real}(without {', '.join(missing)})\n"
+
+
+def _without_gaps(output: str) -> str:
+    """The width of a column may depend on a time that a command left out."""
+    return re.sub(r" {2,}", "  ", output)
 
 
 def _without_times(output: str) -> str:
@@ -263,7 +269,8 @@ def follow(page: Path, *, refresh: bool = False) -> str:
             session.environment[key] = value
         elif language == "console":
             real, words, differing = session.console(body), differing, []
-            return f"```console\n{_choose(body, real, words, refresh=refresh) if words else real}```"
+            shown = _choose(body, real, words, refresh=refresh) if words else real
+            return f"```console\n{body if _without_gaps(body) == _without_gaps(shown) else shown}```"
         elif name:
             session.write(name, body)
         elif language == "python":

@@ -10,7 +10,7 @@ from rejoinder.providers.agents.kinds import AGENTS
 from rejoinder.providers.agents.permissions import TOOL_KINDS, Permissions
 from tests.kit import ROOT
 
-PAGE = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/agents.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 
 

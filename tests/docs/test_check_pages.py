@@ -18,7 +18,7 @@ from tests.documentation import ROOT, consoles
 SCHEMA = schema_for("suite")
 ITEM = SCHEMA["$defs"]["checkItem"]["properties"]
 CHECKS = [name for name, rule in ITEM.items() if rule.get("x-check")]
-FOLDER = ROOT / "docs" / "checks"
+FOLDER = ROOT / "docs/reference/checks"
 every_check = pytest.mark.parametrize("name", CHECKS)
 
 
@@ -78,7 +78,7 @@ def test_a_page_tells_all_options(name: str) -> None:
 @every_check
 def test_a_check_is_found_from_the_index_and_from_the_page_about_suites(name: str) -> None:
     assert f"[`{name}`]({name}.md)" in (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert f"[`{name}`](checks/{name}.md)" in (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
+    assert f"[`{name}`](../reference/checks/{name}.md)" in (ROOT / "docs/start/suites.md").read_text(encoding="utf-8")
 
 
 def test_the_index_tells_what_may_stand_beside_a_check() -> None:

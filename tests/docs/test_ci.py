@@ -1,4 +1,4 @@
-"""The action, the hook and the scripts of docs/ci.md, executed with the files and variables of build servers."""
+"""The action, the hook and the scripts of docs/guides/ci.md, executed with the files and variables of build servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.labs.ci_lab import ACTION, Github, Server, pull_request
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/ci.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```\w+ (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 BOT = """
 import json, pathlib
@@ -66,7 +66,9 @@ def test_the_action_installs_runs_and_reports(github: Github) -> None:
     assert github.read("installed").strip().endswith(f"install --quiet --disable-pip-version-check {ROOT}")
     assert "3 of 3 passed" in summary(github)
     figures = {name: value for name, value in done.outputs.items() if name not in ("run", "comment")}
-    assert figures == {"total": "3", "passed": "3", "failed": "0", "errors": "0", "pass_rate": "1", "exit_code": "0"}
+    trials = {"total": "3", "passed": "3", "failed": "0", "errors": "0", "pass_rate": "1"}
+    cases = {"cases": "3", "cases_passed": "3", "cases_failed": "0", "cases_with_errors": "0"}
+    assert figures == {**trials, **cases, "exit_code": "0"}
     assert done.outputs["run"] == run_folders(github.checkout)[0].name
     assert len(list(ElementTree.parse(github.checkout / "results.xml").iter("testcase"))) == 3
     assert json.loads((github.checkout / "results.ctrf.json").read_text())["reportFormat"] == "CTRF"
@@ -195,8 +197,12 @@ def test_a_gate_decides_where_there_is_a_baseline(
     assert ("::warning title=rejoinder::the gate cannot tell whether this run is worse; the" in done.log) is (
         verdict == "CANNOT TELL" and not inputs
     )
-    assert github.read("comment").splitlines()[1] == f"**{line}** against `main`; gate: **{verdict}**"
-    assert f"**{line}** against `main`" in summary(github)
+    comment = github.read("comment")
+    words = {"PASS": "passed", "FAIL": "failed", "CANNOT TELL": "cannot tell"}[verdict]
+    assert comment.splitlines()[1].startswith("## rejoinder: ")
+    assert comment.splitlines()[4].startswith(f"> **Gate {words}: ")
+    assert f" Against `main`: {line}." in comment.splitlines()[4] and f" Against `main`: {line}." in summary(github)
+    assert comment.count("\n| ❌ `c") == len(lost)
     assert f"- `no-regression` {verdict}: `" in summary(github)
     assert f"{line} against main" in done.log.splitlines()
     assert f"\ngate: {verdict} (" in done.log
@@ -233,7 +239,8 @@ def test_inputs_are_words_and_no_scripts(github: Github, checkout: Path) -> None
 
 
 def test_the_table_of_inputs_is_that_of_the_action() -> None:
-    rows = re.findall(r"^\| (`[^|]+) \|", PAGE, re.MULTILINE)
+    table = PAGE[PAGE.index("| Input |") :].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(ACTION["inputs"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.kit import ROOT, spec
 
 RECIPES = ROOT / ".venv-recipes/bin/python"
-PAGE = (ROOT / "docs/sessions.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/sessions.md").read_text(encoding="utf-8")
 
 
 @spec("P44")

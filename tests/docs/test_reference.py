@@ -15,7 +15,7 @@ from rejoinder.model import ChatMessage, Reply, Request, Summary, ToolCall, Usag
 from rejoinder.model.results import CheckResult, Result, TurnResult
 from tests.documentation import ROOT
 
-PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^###? ([^\n]+)\n(.*?)(?=^###? |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 PUBLIC = {name: getattr(rejoinder, name) for name in rejoinder.__all__ if name != "__version__"}
 FUNCTIONS = [
@@ -24,7 +24,7 @@ FUNCTIONS = [
 STRUCTS: list[type[Struct]] = [
     *(PUBLIC[name] for name in ("RunOptions", "Selection", "Rounds", "Pace", "Limits", "Answers", "Trust")),
     *(Request, ChatMessage, ToolCall, Reply, Usage, rejoinder.Evidence, rejoinder.Opinion),
-    *(Result, TurnResult, CheckResult, Summary, rejoinder.GateResult),
+    *(Result, TurnResult, CheckResult, Summary, rejoinder.GateResult, rejoinder.Action),
     *(rejoinder.RunChoices, rejoinder.RunState),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 from rejoinder.cli.app import cli
 from tests.kit import ROOT
 
-PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/security.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("## Which commands are safe")[2].partition("\n\n`import transcript`")[0]
 
 

@@ -1,4 +1,4 @@
-"""The truth tables of docs/conversation-checks.md, held against the rules."""
+"""The truth tables of docs/guides/conversation-checks.md, held against the rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rejoinder.engine.over_time import OVER_TIME
 from tests.kit import ROOT
 
-PAGE = (ROOT / "docs" / "conversation-checks.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/conversation-checks.md").read_text(encoding="utf-8")
 
 
 def rows_of(title: str) -> list[list[str]]:
