@@ -16,7 +16,7 @@ WORKERS := $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))' 2>
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo check test test-long test-agents test-pythons compiled pytest lint types imports docs screens bench clean
+.PHONY: demo check package test test-long test-agents test-pythons compiled pytest lint types imports docs screens bench clean
 
 demo: $(DEMO)
 	@.venv-demo/bin/python scripts/demo.py
@@ -24,12 +24,26 @@ demo: $(DEMO)
 # Lint, types and the quick tests: those not marked slow, of parametrised ones the first case, of properties twenty
 # examples. Lint and types are checked beside the tests: together they take less than a minute on two cores.
 check: compiled $(WEB)
-	@($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/pyright) >$(VENV)/check.log 2>&1 & rest=$$!; \
+	@($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python scripts/lint_words.py --check && \
+	  $(BIN)/lint-imports && $(BIN)/pyright) >$(VENV)/check.log 2>&1 & rest=$$!; \
 	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents"; tests=$$?; \
 	  wait $$rest || { cat $(VENV)/check.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
 	@grep -rlE "mark\.slow" tests --include="test_*.py" | sort | paste -sd " " | fold -s -w 118
+
+# Lint and types of one package or module of src/rejoinder, and its quick tests as in `make check`: `make package
+# NAME=report`. If it has no folder of tests, these are the test modules that import it.
+package: compiled
+	@source=src/rejoinder/$(NAME); [ -d $$source ] || source=$$source.py; tests=tests/$(NAME); \
+	  [ -n "$(NAME)" ] && [ -e $$source ] || { echo "make package NAME=report: NAME is a package of src/rejoinder"; exit 1; }; \
+	  [ -d $$tests ] || tests=$$(grep -rlE "(from|import) rejoinder\.$(NAME)\>|from rejoinder import .*\<$(NAME)\>" tests --include="test_*.py"); \
+	  [ -n "$$tests" ] || { echo "No test imports $(NAME) itself: make check runs those that use it."; exit 1; }; \
+	  ($(BIN)/ruff check $$source $$tests && $(BIN)/ruff format --check $$source $$tests && $(BIN)/pyright $$source) >$(VENV)/package.log 2>&1 & rest=$$!; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents" $$tests; tests=$$?; \
+	  [ $$tests != 5 ] || { echo "All tests of $(NAME) are marked slow: make test runs them."; tests=0; }; \
+	  wait $$rest || { cat $(VENV)/package.log; tests=1; }; \
+	  exit $$tests
 
 # Lint and types are checked beside the tests.
 test: $(STAMP)
@@ -67,6 +81,7 @@ test-pythons:
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/lint_words.py --check
 
 types: $(STAMP)
 	$(BIN)/pyright
@@ -74,9 +89,9 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-# Writes the checks into the schema of suites, and the real output of every command into the documentation.
+# Writes checks and settings into the schema of suites, and the real output of every command into the documentation.
 docs: $(STAMP)
-	$(BIN)/python scripts/write_checks.py
+	$(BIN)/python scripts/write_schema.py
 	$(BIN)/python scripts/refresh_docs.py
 
 # Pictures of the terminal and of the pages, from real runs.

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import floor
 
 import rejoinder
-from rejoinder.engine.options import Pace, RunOptions
 from rejoinder.engine.run import start_run
+from rejoinder.runs.options import Pace, RunOptions
 
 SUITE = """\
 metadata: {model: demo}

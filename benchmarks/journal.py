@@ -18,9 +18,9 @@ import msgspec
 
 import rejoinder
 from rejoinder.engine import worker
-from rejoinder.engine.journal import Asked, Told
-from rejoinder.engine.options import Pace, RunOptions
 from rejoinder.engine.run import start_run
+from rejoinder.runs.journal import Asked, Told
+from rejoinder.runs.options import Pace, RunOptions
 
 SUITE = """\
 metadata: {model: demo}

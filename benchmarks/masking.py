@@ -18,7 +18,7 @@ from pathlib import Path
 
 from timing import REJOINDER, compile_package
 
-from rejoinder.engine.secrets import Mask
+from rejoinder.runs.secrets import Mask
 from rejoinder.testing import Answer, FakeServer
 
 KEYS = [f"sk-proj-{number}7eC0ffee51b6A9d2abcdEFGH0123456789zyxwvutsrqponmlkjihg" for number in range(5)]

@@ -73,10 +73,10 @@ def enlarged(folder: Path, conversations: int) -> None:
     import msgspec
     from msgspec import structs
 
-    from rejoinder.engine.recorded import open_recorded
-    from rejoinder.engine.results import Results
-    from rejoinder.engine.summary import summarise
     from rejoinder.model import Receipt, Result
+    from rejoinder.runs.recorded import open_recorded
+    from rejoinder.runs.results import Results
+    from rejoinder.runs.summary import summarise
 
     run = open_recorded(str(folder)).folder
     receipt = run.read_receipt()
@@ -103,10 +103,10 @@ def enlarged(folder: Path, conversations: int) -> None:
 
 def measured(folder: Path, times: int) -> None:
     """In a process of its own: the results are read and written in turns."""
-    from rejoinder.engine.folder import RunFolder
-    from rejoinder.engine.results import Results
-    from rejoinder.engine.run_report import RunReport
     from rejoinder.report.html import write, write_to
+    from rejoinder.runs.folder import RunFolder
+    from rejoinder.runs.report import RunReport
+    from rejoinder.runs.results import Results
 
     run = RunFolder(folder)
     receipt, summary = run.read_receipt(), run.read_summary()

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import rejoinder
 from rejoinder import to_toon
+from rejoinder.exports import toon
+from rejoinder.exports.formats import write_jsonl
 from rejoinder.formatting.prompt import write_transcript
 from rejoinder.model import ChatMessage, formatting_for
-from rejoinder.report import toon
-from rejoinder.report.formats import write_jsonl
 
 SHORT = [
     ("system", "You help the customers of a shoe shop. Be brief and friendly."),

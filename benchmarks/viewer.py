@@ -23,9 +23,9 @@ from urllib.parse import quote
 from msgspec import structs
 from timing import REJOINDER, Row, compile_package, read_runs, show, time_process
 
-from rejoinder.engine.folder import RunFolder
-from rejoinder.engine.results import Results
-from rejoinder.engine.summary import summarise
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.results import Results
+from rejoinder.runs.summary import summarise
 from rejoinder.server.pages.data import PATIENCE_S
 
 SMALL, LARGE = 100, 50_000

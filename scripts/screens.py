@@ -1,9 +1,10 @@
-"""Pictures of the terminal, made from real runs: `docs/screens/NAME-COLUMNS-THEME.svg`.
+"""Pictures of the terminal, made from real runs: `docs/screens/NAME-COLUMNS-THEME.svg`, and of the board:
+`docs/screens/card-THEME.svg`.
 
     .venv/bin/python scripts/screens.py [NAME]...
 
 Each screen is a command in a terminal of 60 and of 120 columns. What it writes is read by a terminal emulator and drawn
-in the colours of a dark and of a light theme.
+in the colours of a dark and of a light theme. Documentation shows some of them, and git ignores the others.
 """
 
 from __future__ import annotations
@@ -91,6 +92,44 @@ evals:
   - {id: lamp, prompt: Which lamp fits a ceiling of 3 m?, checks: [{icontains: tall}]}
 """
 
+DESK = (
+    # id, question, wanted text, first reply, then the replies to a follow-up: of bot, of old-bot
+    ("opening-hours", "When do you close on Sundays?", "18:00", "We are open every day.", "At 18:00."),
+    ("size-chart", "Which UK size is EU 42?", "UK 8", "EU 42 is a medium.", "UK 8."),
+    ("gift-card", "How long is a gift card valid?", "three years", "It is valid.", "For three years."),
+    ("norway", "What does shipping to Norway cost?", "12 euros", "We ship to Norway.", "12 euros."),
+    ("invoice", "Where do I find my invoice?", "account", "We send it to you.", "In your account."),
+    ("refund-time", "How long does a refund take?", "5 days", "It is on its way.", "5 days."),
+    ("wash", "How warm may I wash the blue shirt?", "30", "It is cotton.", "At 30 degrees.", "At 30 degrees."),
+    ("warranty", "How long is the warranty?", "two years", "All lamps have one.", "It is two years."),
+    ("repair", "Who repairs my kettle?", "Basel", "We do not repair.", "Our shop in Basel."),
+    ("weight", "How heavy is the tall lamp?", "4 kg", "It is light.", "It has 4 kg."),
+    ("return-window", "Within how many days can I return shoes?", "30 days", "You have 14 days.", "14 days."),
+    ("voucher", "I want my money back, how do I get it?", "bank", "You get a voucher.", "A voucher."),
+    ("discount", "Is there a discount from 100 euros?", "20 %", "Yes: 20 % from 100 euros."),
+    ("lamp", "Which lamp fits a ceiling of 3 m?", "tall", "The tall one fits."),
+    ("colours", "In which colours is the kettle made?", "red", "In red and white."),
+    ("phone", "Which phone number do I call?", "061", "061 555 01 01."),
+)
+REPLIES = "".join(
+    f"  - name: {name}\n    provider: scripted\n    replies:\n"
+    + "".join(
+        f'      {case[0]}: ["{case[3]}", "{case[3]}", "{case[place] if place < len(case) else case[3]}"]\n'
+        for case in DESK
+    )
+    for name, place in (("bot", 4), ("old-bot", 5))
+)
+DESK_SUITE = (
+    f"metadata: {{name: service-desk, model: [bot, old-bot]}}\ncontrol: afresh\ntargets:\n{REPLIES}evals:\n"
+    + "".join(
+        f'  - id: {name}\n    prompt: "{prompt}"\n    checks: [{{icontains: "{wanted}"}}, '
+        f'{{prompt: "Please answer my question.", checks: [{{icontains: "{wanted}"}}]}}]\n'
+        for name, prompt, wanted, *_ in DESK
+    )
+)
+"""Two scripted bots: one gives better answers to follow-ups, and one repeats itself. Asked again in a new conversation,
+both give their first reply again."""
+
 PAID = """\
 metadata: {name: support-bot}
 judge_target: haiku
@@ -153,9 +192,12 @@ class Shown(NamedTuple):
     before: tuple[str, ...] = ()
     """Commands that are run before."""
     files: dict[str, str] = {"evals.yaml": SUITE}  # noqa: RUF012 - it is never changed
+    last: int = ROWS
+    """Rows that are shown: the last ones."""
 
 
 SCREENS = {
+    "run": Shown("run", files={"evals.yaml": DESK_SUITE}, last=20),
     "run-failing": Shown("run"),
     "run-passed": Shown("run -m large"),
     "run-targets": Shown("run -m bot,large"),
@@ -174,27 +216,33 @@ SCREENS = {
 }
 
 
+CARD = "run"
+"""The screen whose run is drawn as a card."""
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with FakeServer(Answer("OK", model="gpt-5-mini", input_tokens=14, output_tokens=2)) as server:
         for name in sys.argv[1:] or SCREENS:
-            command, before, files = SCREENS[name]
             for columns in (60, 120):
-                draw_screen(name, columns, command, before, files, server.openai_url)
+                draw_screen(name, columns, SCREENS[name], server.openai_url)
 
 
-def draw_screen(
-    name: str, columns: int, command: str, before: tuple[str, ...], files: dict[str, str], address: str
-) -> None:
+def draw_screen(name: str, columns: int, shown: Shown, address: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, ".rejoinder").mkdir()
-        for path, text in files.items():
+        for path, text in shown.files.items():
             Path(folder, path).write_text(text.replace("ADDRESS", address), encoding="utf-8")
-        for words in before:
+        for words in shown.before:
             record(Path(folder), columns, *words.split())
-        screen = record(Path(folder), columns, *command.split())
+        screen = record(Path(folder), columns, *shown.command.split())
+        if name == CARD:
+            for theme_name, option in (("light", ()), ("dark", ("--dark",))):
+                card = FOLDER / f"card-{theme_name}.svg"
+                record(Path(folder), columns, "report", "--card", *option, "--out", str(card))
+                print(card.name)
     for theme_name, theme in THEMES.items():
-        picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {command}"))
+        picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {shown.command}", shown.last))
         (FOLDER / f"{name}-{columns}-{theme_name}.svg").write_text(picture + "\n", encoding="utf-8")
         print(f"{name}-{columns}-{theme_name}.svg")
 
@@ -228,20 +276,25 @@ def _known(piece: bytes) -> bytes:
     return re.sub(rb"\x1b\[2m", b"\x1b[5m", piece)
 
 
-def draw(screen: pyte.Screen, columns: int, theme: Theme, command: str) -> Iterator[str]:
+def draw(screen: pyte.Screen, columns: int, theme: Theme, command: str, last: int) -> Iterator[str]:
     used = max((row for row in range(ROWS) if screen.display[row].strip()), default=0) + 1
-    width, height = columns * CELL + 2 * EDGE, (used + 1) * LINE + 2 * EDGE
+    first = max(0, used - last)
+    above = 2 if first else 1
+    width, height = columns * CELL + 2 * EDGE, (used - first + above) * LINE + 2 * EDGE
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">'
     yield f'<rect width="100%" height="100%" rx="8" fill="{theme.background}"/>'
     yield f'<g font-family="{FONTS}" font-size="14">'
     yield _text(0, 0, command, theme.text, bold=True)
-    for row in range(used):
-        yield from _row(screen, row, columns, theme)
+    if first:
+        yield _text(1, 0, "…", theme.dim)
+    for row in range(first, used):
+        yield from _row(screen, row, columns, theme, above - first)
     yield "</g>"
     yield "</svg>"
 
 
-def _row(screen: pyte.Screen, row: int, columns: int, theme: Theme) -> Iterator[str]:
+def _row(screen: pyte.Screen, row: int, columns: int, theme: Theme, lower: int) -> Iterator[str]:
+    """`lower`: the lines by which a row of the screen is drawn lower."""
     start, text, look = 0, "", None
     for column in range(columns + 1):
         cell = screen.buffer[row][column] if column < columns else None
@@ -249,7 +302,7 @@ def _row(screen: pyte.Screen, row: int, columns: int, theme: Theme) -> Iterator[
         # What follows a sign of two cells begins in its own column, however wide a font draws the sign.
         if now != look or (text and column and not screen.buffer[row][column - 1].data):
             if look is not None and text.strip():
-                yield _styled(row, start, text, look, theme)
+                yield _styled(row + lower, start, text, look, theme)
             start, text, look = column, "", now
         text += cell.data if cell is not None else ""
 
@@ -257,12 +310,12 @@ def _row(screen: pyte.Screen, row: int, columns: int, theme: Theme) -> Iterator[
 def _styled(row: int, start: int, text: str, look: tuple[str, bool, bool, bool, bool], theme: Theme) -> str:
     colour, bold, dim, underlined, reverse = look
     paint = theme.colours.get(colour.removeprefix("bright"), theme.dim if dim else theme.text)
-    drawn = _text(row + 1, start, text.rstrip(), paint, bold=bold, underlined=underlined)
+    drawn = _text(row, start, text.rstrip(), paint, bold=bold, underlined=underlined)
     if not reverse:
         return drawn
-    x, y = EDGE + start * CELL, EDGE + (row + 1) * LINE
+    x, y = EDGE + start * CELL, EDGE + row * LINE
     box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{len(text) * CELL:.1f}" height="{LINE}" fill="{paint}"/>'
-    return box + _text(row + 1, start, text.rstrip(), theme.background, bold=bold)
+    return box + _text(row, start, text.rstrip(), theme.background, bold=bold)
 
 
 def _text(row: int, column: int, text: str, paint: str, *, bold: bool = False, underlined: bool = False) -> str:
