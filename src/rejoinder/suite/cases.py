@@ -65,6 +65,8 @@ class Draft(Struct, frozen=True):
 
 SharedCourses = dict[tuple[tuple[str, str], ...], Course]
 """Courses of cases that inherit everything that grades them, keyed by the places that they inherit from."""
+SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
+"""Keys of a case that hold the messages to send."""
 _OUTSIDE_COURSE = frozenset(
     {"id", "name", "prompt", "input_messages", "expected_messages", "tags", "metadata", "vars", "conversation_id"}
 )
@@ -90,7 +92,7 @@ class CaseBuilder:
         if self.draft.condition is not None:
             case_id = CaseId(f"{case_id.text}/{self.draft.condition}", case_id.written)
         case = self._case(case_id, number)
-        if not case.messages and case.user is None:
+        if not case.messages and case.user is None and self.defaults.words_known:
             message = "a case needs a `prompt`, `input_messages`, `turns` or a `user`"
             self.texts.problem("missing-field", f"{case.at}.prompt", message)
         look_for_unreachable(case, self.texts)
@@ -190,7 +192,10 @@ class CaseBuilder:
         return self.defaults.evaluators, "execution.evaluators"
 
     def _messages(self) -> tuple[Message, ...]:
-        data = self.data
+        data, variant = self.data, self.context.variant
+        if variant is not None and "prompt" in variant.texts:
+            self._refuse_own_words()
+            return _read_prompt(variant.texts["prompt"], f"{variant.at}.prompt", self.texts)
         if "prompt" in data:
             return _read_prompt(data["prompt"], self._at("prompt"), self.texts)
         said = self._message_list("input_messages")
@@ -198,6 +203,14 @@ class CaseBuilder:
             read = _read_messages if isinstance(words, list) else _read_prompt
             said += read(words, at, self.texts)
         return said
+
+    def _refuse_own_words(self) -> None:
+        """Report what the case sends beside the prompt of its variant; a prompt of `defaults` is for variants without
+        one."""
+        key = next((key for key in SAYING if key in self.data), None) if self.draft.condition is None else "shards"
+        if key is not None and (key != "prompt" or key not in self.draft.origins):
+            message = f"a variant has a `prompt`, and `{key}` says what is sent in this case; keep one of them"
+            self.texts.problem("conflicting-keys", self._at(key), message)
 
     def _message_list(self, key: str) -> tuple[Message, ...]:
         return _read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()

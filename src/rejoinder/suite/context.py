@@ -65,6 +65,8 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     evaluators: list[Any]
     tools: tuple[Tool, ...]
     max_tool_rounds: int
+    words_known: bool
+    """False if a variant is invalid: its prompt may be missing for that reason."""
     grading_known: bool
     """False if the suite's checks or evaluators are invalid; then no case is reported to have none."""
 
@@ -75,9 +77,11 @@ class WrittenVariant(Struct, frozen=True, kw_only=True):
     name: str
     at: str
     texts: Mapping[str, Any]
-    """`system_prompt` and `prompt_prefix`, if they are given: texts, or files."""
+    """`system_prompt`, `prompt` and `prompt_prefix`, if they are given: texts, or files."""
     variables: Mapping[str, Any]
-    """They win over variables of the suite, of cases and of rows."""
+    """They win over variables of the suite, of cases and of rows. As written: they may name variables of a case."""
+    replaced: Mapping[str, Any] = {}
+    """The values of these variables without the variant, in the suite and the project."""
 
 
 class SuiteContext(Struct, frozen=True, kw_only=True):

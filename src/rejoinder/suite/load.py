@@ -25,7 +25,7 @@ from rejoinder.suite.source import Place, Source, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
 from rejoinder.suite.targets import Targets, read_targets, strings_in
-from rejoinder.suite.templates import Report, Scope, expand, expand_variables
+from rejoinder.suite.templates import Report, Scope, expand, expand_variables, filled_by_cases, say_nothing
 from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
 from rejoinder.suite.tools import read_tools, server_of_metadata
 from rejoinder.suite.walk import Walker
@@ -143,31 +143,49 @@ class _SuiteReader:
 
     def _scope(self, variant: WrittenVariant | None = None) -> Scope:
         """Values for the texts of the suite; the variables of a variant replace the suite's own. Variables that only
-        variants have are known to all texts: texts outside of cases get the first variant's value."""
-        variables: dict[str, Any] = {**user_values("vars"), **self.project.config.get("vars", {})}
+        variants have are known to all texts: texts outside of cases get the first variant's value. They have none if
+        the value depends on the case."""
+        variables = self._outer_variables()
+        suite = self.data.get("vars", {})
         if variant is None:
-            known = {*variables, *self.data.get("vars", {})}
+            known = {*variables, *suite}
             every = [one.get("vars", {}) for one in reversed(self.data.get("variants", ()))]
-            changed = {key: value for one in every for key, value in one.items() if key not in known}
+            changed: Mapping[str, Any] = {key: value for one in every for key, value in one.items() if key not in known}
         else:
             changed = variant.variables
+            variables.update(variant.replaced)
+        later = filled_by_cases(changed, {*variables, *suite})
+        own = {key: value for key, value in {**suite, **changed}.items() if key not in later}
+        variables = {key: value for key, value in variables.items() if key not in later}
         scope = Scope(variables, self.project.environment, None, self.texts.scope.secrets)
 
         def reporter(key: str) -> Report:
-            place = f"{variant.at}." if variant is not None and key in changed else ""
-            return self.texts.reporter(f"{place}vars.{key}")
+            if key not in changed:
+                return self.texts.reporter(f"vars.{key}")
+            return say_nothing if variant is None else self.texts.reporter(f"{variant.at}.vars.{key}")
 
-        variables.update(expand_variables({**self.data.get("vars", {}), **changed}, scope, reporter))
+        variables.update(expand_variables(own, scope, reporter))
         return scope
+
+    def _outer_variables(self) -> dict[str, Any]:
+        """The variables of the user and the project."""
+        return {**user_values("vars"), **self.project.config.get("vars", {})}
 
     def _variants(self) -> list[tuple[WrittenVariant, Variant]]:
         """The variants in two forms: to build cases, and to ask targets."""
         found: list[tuple[WrittenVariant, Variant]] = []
+        known = {**self._outer_variables(), **self.data.get("vars", {})}
+        shared = {key: value for key, value in self.texts.scope.variables.items() if key in known}
         for place, data in enumerate(self.data.get("variants", ())):
             path = ("variants", place)
-            texts = {key: data[key] for key in ("system_prompt", "prompt_prefix") if key in data}
+            texts = {key: data[key] for key in ("system_prompt", "prompt", "prompt_prefix") if key in data}
+            variables = data.get("vars", {})
             written = WrittenVariant(
-                name=data["name"], at=write_path(path), texts=texts, variables=data.get("vars", {})
+                name=data["name"],
+                at=write_path(path),
+                texts=texts,
+                variables=variables,
+                replaced={key: value for key, value in shared.items() if key in variables},
             )
             settings = self.texts.tree(data.get("settings", {}), (*path, "settings"))
             found.append((written, Variant(name=data["name"], settings=settings)))
@@ -218,9 +236,6 @@ class _SuiteReader:
     def _context(self, choice: _TargetChoice, variant: WrittenVariant | None) -> SuiteContext:
         project = self.project
         self.texts.scope = self._scope(variant)
-        if variant is not None:
-            filled = {key: self.texts.scope.variables[key] for key in variant.variables}
-            variant = structs.replace(variant, variables=filled)
         return SuiteContext(
             source=self.source,
             file=file_in_project(str(self.path), str(project.root)),
@@ -250,6 +265,7 @@ class _SuiteReader:
             evaluators=self.data.get("execution", {}).get("evaluators") or [],
             tools=self._tools(),
             max_tool_rounds=self.data.get("max_tool_rounds", MOST_ROUNDS),
+            words_known=not self.checked.refuses("variants"),
             grading_known=not self.checked.explains("checks", "execution"),
         )
 

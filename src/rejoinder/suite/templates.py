@@ -13,7 +13,7 @@ Everything else in braces is literal text. Expansion is single-pass: inserted te
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -162,6 +162,20 @@ def names_others(variables: Mapping[str, Any]) -> bool:
     """Whether variables may contain expressions. Most do not, and every row asks."""
     values = variables.values()
     return any("{{" in value if isinstance(value, str) else isinstance(value, list | dict) for value in values)
+
+
+def filled_by_cases(own: Mapping[str, Any], known: Collection[str]) -> set[str]:
+    """The variables that name unknown ones, themselves or through each other: cases may have these."""
+    named = {key: set(_variables_in(value)) for key, value in own.items()}
+    later: set[str] = set()
+    while found := {
+        key
+        for key, names in named.items()
+        if key not in later
+        and any(name in later or (name not in known and (name == key or name not in own)) for name in names)
+    }:
+        later |= found
+    return later
 
 
 def expand_variables(own: Mapping[str, Any], scope: Scope, report_at: Callable[[str], Report]) -> dict[str, Any]:

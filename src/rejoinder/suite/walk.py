@@ -17,7 +17,7 @@ from rejoinder.errors import UNFILLED
 from rejoinder.model import Case, Problem
 from rejoinder.project.files import in_quotes
 from rejoinder.project.folders import display_path
-from rejoinder.suite.cases import CaseBuilder, CaseId, Draft, SharedCourses
+from rejoinder.suite.cases import SAYING, CaseBuilder, CaseId, Draft, SharedCourses
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
@@ -26,7 +26,15 @@ from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CaseRules, find_conflicts
 from rejoinder.suite.schema import Violation, case_keys, find_violations, structured_case_keys
 from rejoinder.suite.source import CasePlace, RowSource, Source
-from rejoinder.suite.templates import Report, expand, expand_variables, names_others, write_value
+from rejoinder.suite.templates import (
+    Report,
+    Scope,
+    expand,
+    expand_variables,
+    names_others,
+    say_nothing,
+    write_value,
+)
 from rejoinder.suite.yaml import MOST_DEPTH
 
 CASE_LISTS = ("evals", "evalcases", "tests")
@@ -43,8 +51,6 @@ _OTHER_FORMS: dict[str, Set[str]] = {
 read only if neither `outcome` nor `expected_outcome` is given."""
 _GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
 _GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert", "assertions")
-SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
-"""Keys of a case that hold the messages to send."""
 
 
 class Built(Struct, frozen=True):
@@ -223,17 +229,38 @@ class Walker:
         self, data: dict[str, Any], row: dict[str, Any] | None, at: str, problems: list[Problem]
     ) -> dict[str, Any] | None:
         """The values for `{{ name }}` in a case; None if it has no variables at all."""
-        own = data.get("vars", {})
+        own, row_values = data.get("vars", {}), row or {}
         if row is None and not own and not self.context.has_variables:
             return None
-        changed = self.context.variant.variables if self.context.variant is not None else {}
-        if own and names_others(own):
+        variant = self.context.variant
+        changed: Mapping[str, Any] = variant.variables if variant is not None else {}
+        if names_others(own) or names_others(changed):
             # What a row brings takes the place of what the case says, and is data: nothing in it is expanded.
-            used = {key: value for key, value in own.items() if key not in (row or ()) and key not in changed}
-            known = {**self.context.scope.variables, **(row or {}), **changed}
-            scope = structs.replace(self.context.scope, variables=known)
-            own = expand_variables(used, scope, lambda key: self._reporter(f"{at}.vars.{key}", problems))
-        return {**self.context.scope.variables, **own, **(row or {}), **changed}
+            own = {key: value for key, value in own.items() if key not in row_values}
+            scope = self._below_variant(own, row_values)
+
+            def reporter(key: str) -> Report:
+                where = variant.at if variant is not None and key in changed else at
+                return self._reporter(f"{where}.vars.{key}", problems)
+
+            filled = expand_variables({**own, **changed}, scope, reporter)
+            own = {key: filled[key] for key in own}
+            changed = {key: filled[key] for key in changed}
+        return {**self.context.scope.variables, **own, **row_values, **changed}
+
+    def _below_variant(self, own: dict[str, Any], row: dict[str, Any]) -> Scope:
+        """The scope without the variables of the variant: a variable of the variant that names itself means that of
+        the row, the case, the suite or the project."""
+        variant, scope = self.context.variant, self.context.scope
+        if variant is None:
+            return structs.replace(scope, variables={**scope.variables, **row})
+        known = {key: value for key, value in scope.variables.items() if key not in variant.variables}
+        known.update({**variant.replaced, **row})
+        if any(key in variant.variables for key in own):
+            outer = structs.replace(scope, variables={**known, **variant.variables})
+            filled = expand_variables(own, outer, lambda _: say_nothing)
+            known.update({key: filled[key] for key in own if key in variant.variables})
+        return structs.replace(scope, variables=known)
 
     def _build_all(self, draft: Draft) -> Iterator[Built]:
         """The case; a sharded task gives one case for each form in which it is put."""

@@ -42,11 +42,12 @@ from rejoinder.model import (
 )
 from rejoinder.project.files import in_quotes
 from rejoinder.suite.agentv_files import as_warnings, is_of_agentv
+from rejoinder.suite.cases import SAYING
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.load import Loaded, read_suite
 from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import CasePlace, Source
-from rejoinder.suite.walk import SAYING, Built
+from rejoinder.suite.walk import Built
 from rejoinder.validation.lost_conversations import find_lost_conversations
 from rejoinder.validation.roles import names_asked
 from rejoinder.words.numbers import beginning, count
