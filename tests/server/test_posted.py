@@ -179,6 +179,9 @@ def hostile_suites(url: str) -> dict[str, Raw]:
         },
         "data set": {**scripted(1), "cases": "private.jsonl"},
         "data set of a case": with_case(cases="private.jsonl"),
+        "data set of a list": {**scripted(1), "cases": ["private.jsonl"]},
+        "folder of data sets": {**scripted(1), "cases": "."},
+        "folder above": with_case(cases=["../../.."]),
         "the client's certificate": with_target(provider="openai", **model, client_cert="private.txt"),
         "weights": with_target(provider="local", model="private.gguf"),
         "cassettes": with_target(provider="replay", cassettes=".", of="s"),
@@ -305,6 +308,13 @@ class TestWhatMayBe:
         answer = api(
             settings(place.folder), "POST", "/runs", {"yaml": json.dumps(_without_nothing(suite)), "files": files}
         )
+        assert answer.status_code == 202, answer.text
+
+    def test_so_is_one_with_a_folder_of_data_sets_that_it_brings(self, place: Project):
+        suite = {**scripted(0), "cases": ["rows", "more.csv"], "defaults": {"checks": [{"contains": "x"}]}}
+        del suite["evals"]
+        rows = {"rows/a.csv": "id,prompt\na,A\n", "rows/deep/b.csv": "id,prompt\nb,B\n", "more.csv": "id,prompt\nc,C\n"}
+        answer = api(settings(place.folder), "POST", "/runs", {"yaml": json.dumps(suite), "files": rows})
         assert answer.status_code == 202, answer.text
 
     def test_so_is_one_that_names_a_target_of_the_server(self, place: Project):

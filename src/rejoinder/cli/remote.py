@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from rejoinder.cli.output import echo, write_data
 from rejoinder.cli.server_options import ADDRESS, Remote
@@ -100,6 +101,9 @@ def gather(path: Path) -> tuple[str, dict[str, str]]:
         found = waiting.pop()
         if found.name in sent:
             continue
+        if found.kind == "file" and (inside := _data_sets_of(found.name, path.parent, project)):
+            waiting += [structs.replace(found, name=one) for one in inside]
+            continue
         text = _text_of(found.name, path.parent, project, needed=found.kind == "file")
         if text is not None:
             sent[found.name] = text
@@ -124,6 +128,20 @@ def _text_of(name: str, folder: Path, project: Project, *, needed: bool) -> str 
         )
     try:
         return finder.read(found)
+    except FileFault as fault:
+        raise UsageError(fault.message) from None
+
+
+def _data_sets_of(name: str, folder: Path, project: Project) -> list[str]:
+    """The data sets of a folder in the suite's own folder, as a suite would name them; none for a file."""
+    from rejoinder.project.files import FileFault
+    from rejoinder.suite.datasets import data_sets_in
+
+    found = project.finder(folder).find(name)
+    if found is None or not found.is_dir() or not found.resolve().is_relative_to(folder.resolve()):
+        return []
+    try:
+        return [f"{name.rstrip('/')}/{one.relative_to(found).as_posix()}" for one in data_sets_in(found)]
     except FileFault as fault:
         raise UsageError(fault.message) from None
 

@@ -56,6 +56,12 @@ def recording_files() -> Generator[set[Path]]:
         _recorders.pop()
 
 
+def record_file(path: Path) -> None:
+    """Name a file, or a folder, to those who collect what is read."""
+    for read in _recorders:
+        read.add(path)
+
+
 def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
     """The file's text, without a BOM. Raises FileFault; never waits on a pipe and never reads a huge file."""
     size = measure(path)
@@ -75,8 +81,7 @@ def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
 def measure(path: Path) -> int:
     """The size of a regular file; anything else is refused before it is opened. Every file is measured before it is
     read."""
-    for read in _recorders:
-        read.add(path)
+    record_file(path)
     try:
         status = path.stat()
     except OSError as error:

@@ -192,7 +192,7 @@ def _look_at_words(data: Any, folder: Path, project: Project, wanted: StartRun) 
         if found.kind == "file":
             if found.at.endswith(".file"):
                 texts.append(found.name)
-            return found.name not in wanted.files
+            return found.name not in wanted.files and not has_files_in(found.name, wanted.files)
         if found.kind == "file-or-text":
             there = None if "\n" in found.name else finder.find(found.name)
             return there is not None and not there.resolve().is_relative_to(folder.resolve())
@@ -208,6 +208,11 @@ def _look_at_words(data: Any, folder: Path, project: Project, wanted: StartRun) 
     for name in dict.fromkeys(texts):
         found = (one for one in find_expressions(wanted.files.get(name, "")) if decided(one))
         yield from (structs.replace(one, at=name) for one in found)
+
+
+def has_files_in(folder: str, files: Iterable[str]) -> bool:
+    """Whether some of the files are in a folder, as written relative to the suite."""
+    return any(name.startswith(f"{folder.rstrip('/')}/") for name in files)
 
 
 def _own_variables(data: Any) -> set[str]:

@@ -127,6 +127,9 @@ def _walk(data: Any, nodes: list[_Node], path: DocumentPath) -> Iterator[Referen
 def _named(key: str, value: Any, names: list[str], beside: dict[str, Any], path: DocumentPath) -> Iterator[Reference]:
     for name in names:
         rule = RULES.get(name) or (RULES.get(f"*.{key}") if name.endswith(f".{key}") else None)
+        if rule is not None and rule.kind == "file" and isinstance(value, list):
+            yield from (Reference("file", str(one), write_path((*path, n))) for n, one in enumerate(value))
+            return
         if rule is not None and rule.holds(value, beside):
             yield Reference(rule.kind, value if isinstance(value, str) else key, write_path(path))
             return

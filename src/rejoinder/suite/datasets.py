@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,13 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import reason_of
 from rejoinder.model import Problem, file_in_project
-from rejoinder.project.files import FileFault, in_quotes, measure
+from rejoinder.project.files import FileFault, in_quotes, measure, record_file
 from rejoinder.suite.source import RowSource
 from rejoinder.suite.yaml import MOST_DEPTH
-from rejoinder.words.numbers import count
+from rejoinder.words.numbers import count, listed
 
+MOST_FILES = 1000
+"""Maximum number of data sets in a folder."""
 LONGEST_ROW = 10 * 1024 * 1024
 TOO_DEEP = f"nested more than {MOST_DEPTH} levels deep"
 SUFFIXES = (".jsonl", ".ndjson", ".csv")
@@ -32,6 +35,38 @@ class Row(Struct, frozen=True):
     """Its file, relative to the project's root."""
     is_text: bool = False
     """Whether all values are text, as in CSV files."""
+
+
+def data_sets_in(folder: Path) -> list[Path]:
+    """The data sets of a folder and of the folders below it, by path. Hidden files and links to folders are left out.
+    Raises FileFault."""
+    record_file(folder)
+    found: list[Path] = []
+    try:
+        for inside, folders, files in os.walk(folder, onerror=_raise):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += (Path(inside, name) for name in files if _is_data_set(name))
+            if len(found) > MOST_FILES:
+                raise FileFault(
+                    "too-large", f"the folder {in_quotes(folder.name)} has more than {MOST_FILES:,} data sets"
+                )
+    except OSError as error:
+        message = f"the folder {in_quotes(folder.name)} cannot be read: {reason_of(error)}"
+        raise FileFault("unreadable-file", message) from None
+    if not found:
+        message = (
+            f"the folder {in_quotes(folder.name)} has no data set: no file that ends with {listed(list(SUFFIXES))}"
+        )
+        raise FileFault("file-not-found", message)
+    return sorted(found)
+
+
+def _is_data_set(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def read_rows(path: Path, file: str, root: Path | None = None) -> Iterator[Row | Problem]:

@@ -15,11 +15,11 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED
 from rejoinder.model import Case, Problem
-from rejoinder.project.files import in_quotes
+from rejoinder.project.files import FileFault, in_quotes
 from rejoinder.project.folders import display_path
 from rejoinder.suite.cases import SAYING, CaseBuilder, CaseId, Draft, SharedCourses
 from rejoinder.suite.context import SuiteContext
-from rejoinder.suite.datasets import TOO_DEEP, Row, read_rows, survey
+from rejoinder.suite.datasets import TOO_DEEP, Row, data_sets_in, read_rows, survey
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.plans import put_task, shard_conditions
 from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
@@ -195,7 +195,19 @@ class Walker:
         """The suite's follow-up that is always sent before a case's own; empty if none."""
         return OF_SUITE if CaseRules().walk(self.context.defaults.checks, ("checks",)) else ""
 
-    def _rows(self, written: str, at: str) -> Iterator[Row | Built]:
+    def _rows(self, written: str | list[str], at: str) -> Iterator[Row | Built]:
+        """The rows of one or several data sets, numbered as if they were one."""
+        number = 0
+        several = [(name, f"{at}[{place}]") for place, name in enumerate(written)] if isinstance(written, list) else ()
+        for one, place in several or [(str(written), at)]:
+            for row in self._rows_of(one, place):
+                if isinstance(row, Row):
+                    number += 1
+                    row = structs.replace(row, number=number) if row.number != number else row  # noqa: PLW2901
+                yield row
+
+    def _rows_of(self, written: str, at: str) -> Iterator[Row | Built]:
+        """The rows of a data set, or of the data sets of a folder."""
         problems: list[Problem] = []
         name = expand(written, self.context.scope, self._reporter(at, problems))
         path, source = self.context.finder.find(name), self.context.source
@@ -204,13 +216,19 @@ class Walker:
                 problems.append(source.problem("file-not-found", at, self.context.finder.explain_missing(name)))
             yield Built(None, problems, source)
             return
-        empty = True
-        for row in read_rows(path, display_path(path, Path.cwd()), self.context.finder.root):
-            empty = False
-            yield Built(None, [row], source) if isinstance(row, Problem) else row
-        if empty:
-            message = f"the data set {in_quotes(name)} has no rows"
-            yield Built(None, [source.problem("missing-field", at, message)], source)
+        try:
+            files = data_sets_in(path) if path.is_dir() else [path]
+        except FileFault as fault:
+            yield Built(None, [source.problem(fault.code, at, fault.message)], source)
+            return
+        for file in files:
+            empty = True
+            for row in read_rows(file, display_path(file, Path.cwd()), self.context.finder.root):
+                empty = False
+                yield Built(None, [row], source) if isinstance(row, Problem) else row
+            if empty:
+                message = f"the data set {in_quotes(name if file == path else file.name)} has no rows"
+                yield Built(None, [source.problem("missing-field", at, message)], source)
 
     def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """The case merged with the suite's defaults, and the origin of each inherited key."""
