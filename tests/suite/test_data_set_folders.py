@@ -75,7 +75,7 @@ def test_an_id_in_two_files_is_a_duplicate(rows: Project) -> None:
     ("cases", "code", "path", "words"),
     [
         (["more.csv", "mroe.csv"], "file-not-found", "cases[1]", "did you mean `more.csv`"),
-        ("empty", "file-not-found", "cases", "no data set: no file that ends with .jsonl, .ndjson and .csv"),
+        ("empty", "file-not-found", "cases", "no data set: no file that ends with .jsonl, .ndjson or .csv"),
         (["rows/notes.md"], "unreadable-file", "", "not a data set"),
         ([], "out-of-range", "cases", "must not be empty"),
         ([5], "wrong-type", "cases[0]", "must be text"),

@@ -343,10 +343,11 @@ def test_a_folder_is_no_suite(project: Project) -> None:
         assert "no suite in the folder" in str(result.exception)
 
 
-def test_a_folder_is_no_data_set(project: Project) -> None:
+def test_a_folder_with_the_name_of_a_data_set_is_no_data_set(project: Project) -> None:
     (project.folder / "data.jsonl").mkdir()
+    (project.folder / "data.jsonl" / "rows.csv").mkdir()
     project.write("evals.yaml", f"{HEAD}cases: data.jsonl\n")
-    assert codes(all_errors(project)) == ["unreadable-file"]
+    assert codes(all_errors(project)) == ["file-not-found"]
 
 
 @pytest.mark.slow

@@ -54,9 +54,8 @@ def data_sets_in(folder: Path) -> list[Path]:
         message = f"the folder {in_quotes(folder.name)} cannot be read: {reason_of(error)}"
         raise FileFault("unreadable-file", message) from None
     if not found:
-        message = (
-            f"the folder {in_quotes(folder.name)} has no data set: no file that ends with {listed(list(SUFFIXES))}"
-        )
+        suffixes = listed(SUFFIXES, "or")
+        message = f"the folder {in_quotes(folder.name)} has no data set: no file that ends with {suffixes}"
         raise FileFault("file-not-found", message)
     return sorted(found)
 
