@@ -187,6 +187,48 @@ def test_a_case_that_is_missing_now_is_named_and_no_new_failure(project: Project
     assert found["verdict"] == "pass" and found["reason"].endswith("not in this run: c5")
 
 
+@pytest.mark.parametrize("options", [(), ("--repeat", "3")])
+def test_a_broken_case_that_the_baseline_does_not_know_is_never_green(
+    options: tuple[str, ...], project: Project
+) -> None:
+    save_baseline(project, 3)
+    write_bot(project, {"c6": BROKEN}, cases=7)
+    result = project.invoke("run", "--against", "main", *options)
+    assert result.exit_code == 5
+    found = rule_of(project.run_json("gate", "--against", "main", code=None))
+    now = f"0 of {options[-1] if options else 1} now"
+    words = (
+        f"no new failure in 6 cases; 1 failed that the baseline does not know: c6 ({now}, no verdict before); new: c6"
+    )
+    assert (found["verdict"], found["reason"]) == ("cannot-tell", words)
+    assert found["cases"][0]["kind"] == "unknown"
+
+
+def test_a_broken_case_that_was_renamed_is_never_green(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c9": BROKEN})
+    suite = (project.folder / "evals.yaml").read_text()
+    project.write("evals.yaml", suite.replace("c3", "c9"))
+    assert project.invoke("run", "--against", "main").exit_code == 5
+
+
+def test_a_broken_case_that_had_only_errors_before_is_never_green(project: Project) -> None:
+    write_bot(project, {"c3": {"errors": [1]}})
+    project.run("run", "-q", code=3)
+    project.run("bless")
+    write_bot(project, {"c3": BROKEN})
+    assert project.invoke("run", "--against", "main").exit_code == 5
+    rule = rule_of(project.run_json("gate", "--against", "main", code=None))
+    assert rule["verdict"] == "cannot-tell" and "c3 (0 of 1 now, no verdict before)" in rule["reason"]
+
+
+def test_a_new_case_that_passes_is_no_matter(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"c6": {"passes": [1]}}, cases=7)
+    project.run("run", "-q")
+    assert rule_of(project.run_json("gate", "--against", "main", code=None))["verdict"] == "pass"
+
+
 def test_a_case_that_was_flaky_before_is_no_new_failure(project: Project) -> None:
     write_bot(project, {"c3": {"passes": [1, 2]}})
     project.run("run", "-q", "--repeat", "3", code=1)

@@ -37,9 +37,10 @@ NOT_CONFIRMED = Confirmations()
 def find_new_failures(
     now: Iterable[CaseTrials], earlier: Mapping[CaseName, CaseTrials], further: Confirmations
 ) -> list[NewFailure]:
-    """The cases that passed every trial of the baseline and no trial of the run."""
-    pairs = ((earlier[case.key], case) for case in now if case.key in earlier)
-    return [_newly_failing(before, case, further) for before, case in pairs if _is_newly_failing(before, case)]
+    """The cases that passed no trial of the run, and every trial of the baseline. Cases that failed, and of which the
+    baseline has no verdict, are among them: nobody knows whether they are new failures."""
+    pairs = ((earlier.get(case.key), case) for case in now)
+    return [_newly_failing(before, case, further) for before, case in pairs if _is_in_question(before, case)]
 
 
 def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
@@ -48,6 +49,12 @@ def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
     earlier = {case.key: case for case in before.cases}
     pairs = ((earlier[case.key], case) for case in now.cases if case.key in earlier)
     return tuple(case.key for before, case in pairs if _is_newly_failing(before, case) and _told(case))
+
+
+def _is_in_question(before: CaseTrials | None, now: CaseTrials) -> bool:
+    if before is None or not _told(before):
+        return _told(now) > 0 and not now.passed
+    return _is_newly_failing(before, now)
 
 
 def _is_newly_failing(before: CaseTrials, now: CaseTrials) -> bool:
@@ -61,7 +68,8 @@ def _told(case: CaseTrials) -> int:
     return len(case.trials) - case.errors
 
 
-def _newly_failing(before: CaseTrials, now: CaseTrials, further: Confirmations) -> NewFailure:
+def _newly_failing(before: CaseTrials | None, now: CaseTrials, further: Confirmations) -> NewFailure:
+    earlier = 0 if before is None else _told(before)
     asked = further.cases.get(now.key)
     failed, passed = _told(now), 0
     if asked is not None:
@@ -72,17 +80,19 @@ def _newly_failing(before: CaseTrials, now: CaseTrials, further: Confirmations) 
         target=now.target,
         variant=now.variant,
         file=now.file,
-        before=_told(before),
+        before=earlier,
         failed=failed,
         passed=passed,
         errors=errors,
-        kind=_kind(failed, passed, _told(before), has_verdict=_told(now) > 0),
+        kind=_kind(failed, passed, earlier, has_verdict=_told(now) > 0),
     )
 
 
 def _kind(failed: int, passed: int, before: int, *, has_verdict: bool) -> NewFailureKind:
     if not has_verdict:
         return "error"
+    if not before:
+        return "unknown"
     if passed:
         return "flaky"
     return "new" if failed >= LEAST_NOW and failed + before >= LEAST_TOGETHER else "unconfirmed"
@@ -90,13 +100,14 @@ def _kind(failed: int, passed: int, before: int, *, has_verdict: bool) -> NewFai
 
 def new_failures_rule(rule: str, found: Sequence[NewFailure], compared: int, *, with_target: bool) -> RuleResult:
     """The rule's result: it fails for a new failure. For a case with too few trials, or with errors only, it cannot
-    tell. `compared`: the number of cases in both runs."""
+    tell, nor for a failed case that the baseline does not know. `compared`: the number of cases in both runs."""
     if not compared:
         return RuleResult(rule, "cannot-tell", "no case is in both runs")
     by_kind: dict[NewFailureKind, list[NewFailure]] = {}
     for one in found:
         by_kind.setdefault(one.kind, []).append(one)
-    verdict = "fail" if "new" in by_kind else "cannot-tell" if {"unconfirmed", "error"} & by_kind.keys() else "pass"
+    in_doubt = {"unconfirmed", "error", "unknown"} & by_kind.keys()
+    verdict = "fail" if "new" in by_kind else "cannot-tell" if in_doubt else "pass"
     parts = [
         f"{len(by_kind[kind]):,} {words[len(by_kind[kind]) > 1]}: {_named(by_kind[kind], with_target=with_target)}"
         for kind, words in _WORDS.items()
@@ -112,6 +123,7 @@ _WORDS: Mapping[NewFailureKind, tuple[str, str]] = {
     "unconfirmed": ("unconfirmed failure", "unconfirmed failures"),
     "flaky": ("passed when asked again", "passed when asked again"),
     "error": ("ended in an error", "ended in an error"),
+    "unknown": ("failed that the baseline does not know", "failed that the baseline does not know"),
 }
 
 
@@ -125,7 +137,8 @@ def _described(one: NewFailure, *, with_target: bool) -> str:
     where = f" on {one.target}" if with_target else ""
     where += f", {one.variant}" if one.variant is not None else ""
     now = f"{one.passed} of {one.failed + one.passed} now" if one.kind != "error" else "no verdict now"
-    return f"{one.id[:LONGEST_NAME]}{where} ({now}, {one.before} of {one.before} before)"
+    before = f"{one.before} of {one.before} before" if one.before else "no verdict before"
+    return f"{one.id[:LONGEST_NAME]}{where} ({now}, {before})"
 
 
 def chance_of_new_failure(

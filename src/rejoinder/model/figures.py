@@ -438,19 +438,20 @@ class Look(Struct, frozen=True):
     """The drop that is excluded if there is no regression."""
 
 
-NewFailureKind = Literal["new", "unconfirmed", "flaky", "error"]
-"""A failure beyond doubt; one with too few trials; one that passed when it was asked again; no verdict at all."""
+NewFailureKind = Literal["new", "unconfirmed", "flaky", "error", "unknown"]
+"""A failure beyond doubt; one with too few trials; one that passed when it was asked again; no verdict at all; one of
+which the baseline has no verdict."""
 
 
 class NewFailure(Struct, frozen=True, kw_only=True):
-    """A case that passed every trial of a baseline and no trial of a run."""
+    """A case that passed no trial of a run, and every trial of a baseline that has a verdict of it."""
 
     id: str
     target: str
     variant: str | None
     file: str
     before: int
-    """Its trials in the baseline, which all passed."""
+    """Its trials in the baseline, which all passed; 0 if the baseline has no verdict of the case."""
     failed: int
     """Its trials in the run, further ones included."""
     passed: int
