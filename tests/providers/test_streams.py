@@ -41,6 +41,12 @@ STREAMS = {
     "a mark of UTF-8 first": ("\ufeff" + FRAMES, "text/plain"),
     "comments first": (": keep-alive\n\n" + FRAMES, "text/html"),
     "a long stream as plain text": (FRAMES * 5000, "text/plain"),
+    "lines of json as plain text": (LINES, "text/plain"),
+    "lines of json without a type": (LINES, ""),
+    "lines of json as bytes": (LINES, "application/octet-stream"),
+    "a long stream of lines of json": (LINES * 5000, "text/plain"),
+    "objects in one line": ('{"delta": "wr"}{"delta": "ong"}', "text/plain"),
+    "numbered parts": ('0:"wr"\n0:"ong"\nd:{"finishReason": "stop"}\n', "text/plain"),
 }
 
 
@@ -59,7 +65,11 @@ PLAIN = {
     "a glossary": "data: facts\nevent: something that happens\nmodel: a program",
     "a remark": ": yes",
     "frames that are quoted": "The server sends:\n\ndata: 1\n\ndata: 2\n",
-    "lines of json": LINES,
+    "one object": '{"answer": "Paris"}',
+    "an object and prose": '{"answer": "Paris"}\nThat is the capital.',
+    "an object in many lines": '{\n  "answer": {"city": "Paris"}\n}',
+    "lists": "[1]\n[2]",
+    "times": '1:"one"',
     "nothing": "",
 }
 
