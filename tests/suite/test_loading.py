@@ -720,6 +720,14 @@ def test_help_lists_every_command_and_each_explains_itself(project: Project) -> 
     assert "rejoinder validate   did you mean this?" in project.invoke("validat").stderr
 
 
+@pytest.mark.parametrize("option", ["--trst", "--trusts", "--rule", "--rules", "--rules=x"])
+def test_no_mistake_leads_to_an_option_that_trusts_more(option: str, project: Project) -> None:
+    said = project.invoke("run", "--against", "main", option, "x").stderr
+    assert "there is no option" in said
+    assert "--trust" not in said.splitlines()[-1]
+    assert "rejoinder gate --against NAME --rule RULE" in said or "--rule" not in option
+
+
 # Corners
 
 

@@ -47,6 +47,9 @@ _VERBS = {
 _DELETING = frozenset({"rm", "prune", "clear"})
 """Commands that delete: one is named where it is asked for, and never proposed because its name is similar."""
 
+_TRUSTING = frozenset({"--trust", "--trust-env", "--allow-targets", "--allow-code"})
+"""Options that let files decide more: one is never proposed because its name is similar."""
+
 OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("-k", "--filter", "--grep", "--id", "--cases"), "--case"),
     **dict.fromkeys(("-j", "--jobs", "--concurrency", "--max-concurrency", "--parallel"), "--workers"),
@@ -160,12 +163,15 @@ def _no_option(option: str, command: click.Command, given: list[str]) -> Mistake
     said = f"there is no option {option}"
     if command.name == "run" and any(word.partition("=")[0] == "--fork" for word in given):
         return Mistake("there is no option --fork; it is a command", (_forked(given), "does it"))
+    if command.name == "run" and option in ("--rule", "--rules"):
+        rules = _line("gate", "--against", "NAME", "--rule", "RULE")
+        return Mistake(f"{said}; a recorded run is put to rules", (rules, "does it"))
     if command.name == "run" and option in ("--var", "--vars"):
         return Mistake(f"{said}; variables are under `vars` in the suite", (_saved(given), "saves one for all suites"))
     known = [name for one in command.params if not getattr(one, "hidden", False) for name in one.opts]
     meant = OPTIONS_ELSEWHERE.get(option, "")
     if meant.partition(" ")[0] not in known:
-        meant = nearest(option, (name for name in known if name.startswith("--"))) or ""
+        meant = nearest(option, (name for name in known if name.startswith("--") and name not in _TRUSTING)) or ""
     if not meant:
         words = [word for word in given[:2] if not word.startswith("-")]
         names = words if isinstance(command, click.Group) or len(words) == 1 else _names(command, words)
