@@ -63,7 +63,11 @@ def summary(github: Github) -> str:
 def test_the_action_installs_runs_and_reports(github: Github) -> None:
     done = github.action(out="results.xml\nresults.ctrf.json\n")
     assert done.code == 0, done.log
-    assert github.read("installed").strip().endswith(f"install --quiet --disable-pip-version-check {ROOT}")
+    assert (
+        github.read("installed")
+        .strip()
+        .endswith(f"install --quiet --disable-pip-version-check -- rejoinder @ {ROOT.as_uri()}")
+    )
     assert "3 of 3 passed" in summary(github)
     figures = {name: value for name, value in done.outputs.items() if name not in ("run", "comment")}
     trials = {"total": "3", "passed": "3", "failed": "0", "errors": "0", "pass_rate": "1"}
@@ -90,11 +94,16 @@ def test_a_failure_is_annotated_at_its_line_and_ends_the_job(github: Github, che
     assert "### Not passed" in summary(github)
 
 
-def test_a_suite_with_a_mistake_ends_the_job_without_a_report(github: Github, checkout: Path) -> None:
-    (checkout / "evals.yaml").write_text("evals: 1\n")
+def test_a_suite_with_a_mistake_ends_the_job_and_is_reported(tmp_path: Path, checkout: Path) -> None:
+    """The comment on an earlier commit is replaced, so that no pass stays on the pull request."""
+    github = Github(tmp_path / "server", checkout, pull_request())
+    (checkout / "evals.yaml").write_text("evals: 1 # ```\n")
     done = github.action()
     assert done.code == 2
-    assert summary(github) == "" and done.outputs["run"] == ""
+    assert (done.outputs["run"], done.outputs["exit_code"], done.outputs["total"]) == ("", "2", "")
+    assert "## rejoinder: the run did not start" in summary(github)
+    assert "````text\n" in summary(github) and "evals: 1 # ```" in summary(github)  # nothing leaves the block
+    assert github.read("comment") == f"{MARK}\n{summary(github)}"
 
 
 @pytest.mark.parametrize("head", ["a-stranger/project", None])

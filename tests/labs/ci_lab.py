@@ -23,14 +23,24 @@ REJOINDER = f"""#!/bin/bash
 exec "{sys.executable}" -m rejoinder "$@"
 """
 PYTHON = f"""#!/bin/bash
-# A new environment is a folder with the command; what pip is told is written down.
-if [ "$1 $2" = "-m venv" ]; then
-  mkdir -p "$3/bin" && cp "$FAKES/bin/rejoinder-real" "$3/bin/rejoinder"
-  printf '#!/bin/bash\\nprintf "%%s\\\\n" "$*" >> "$FAKES/installed"\\n' > "$3/bin/python"
-  chmod +x "$3/bin/python"
-  exit
-fi
 exec "{sys.executable}" "$@"
+"""
+# Instead of the modules of Python: a new environment is a folder with the command, and the words for pip are kept.
+VENV = f"""
+import sys
+from pathlib import Path
+
+folder = Path(sys.argv[1]) / "bin"
+folder.mkdir(parents=True, exist_ok=True)
+for name, command in (("python", ""), ("rejoinder", " -m rejoinder")):
+    (folder / name).write_text('#!/bin/bash\\nexec "{sys.executable}"' + command + ' "$@"\\n')
+    (folder / name).chmod(0o755)
+"""
+PIP_MODULE = """
+import os, sys
+
+with open(os.environ["FAKES"] + "/installed", "a") as stream:
+    print(*sys.argv[1:], file=stream)
 """
 GH = """#!/bin/bash
 # Writes down what is asked of GitHub, and answers with the comments that a test has put down.
@@ -70,14 +80,17 @@ class Server:
         self.temporary = folder / "temporary"
         (self.fakes / "bin").mkdir(parents=True)
         self.temporary.mkdir()
-        for name, script in {"rejoinder-real": REJOINDER, "python3": PYTHON, "gh": GH, "jq.py": JQ, "pip": PIP}.items():
+        for name, script in {"python3": PYTHON, "gh": GH, "jq.py": JQ, "pip": PIP}.items():
             self._put(name, script)
+        (self.fakes / "modules").mkdir()
+        (self.fakes / "modules" / "venv.py").write_text(VENV)
+        (self.fakes / "modules" / "pip.py").write_text(PIP_MODULE)
         (self.fakes / "comments.json").write_text("[]")
         kept = {name: os.environ[name] for name in ("XDG_CONFIG_HOME", "TMPDIR") if name in os.environ}
         self.environment = {
             **kept,
             "PATH": f"{self.fakes / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin",
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": f"{self.fakes / 'modules'}{os.pathsep}{ROOT / 'src'}",
             "HOME": str(folder),
             "CI": "true",
             "FAKES": str(self.fakes),
@@ -106,6 +119,20 @@ class Server:
             check=False,
         )
         return Step(done.returncode, done.stdout.decode(errors="replace"), {})
+
+    def installs_for_real(self, wheels: Path) -> None:
+        """From here on there are a Python without packages and pip, which takes packages from this folder alone."""
+        bare = Path(sys.base_prefix) / "bin" / "python3"
+        self._put("python3", f'#!/bin/bash\nexec "{bare}" "$@"\n')
+        (self.fakes / "bin" / "pip").unlink()
+        del self.environment["PYTHONPATH"]
+        self.environment |= {
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(wheels),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_CACHE_DIR": "1",
+            "PIP_NO_COMPILE": "1",
+        }
 
     def read(self, name: str) -> str:
         """What was put down for or by one of the commands."""
@@ -218,7 +245,10 @@ class Github(Server):
         return (self._value(left) == self._value(right)) is (operator == "==")
 
     def _value(self, expression: str) -> Any:
-        """A value of a context; what is not there is an empty text, as on GitHub."""
+        """A value of a context, or the first of several that is not empty. A missing one is an empty text, as there."""
+        if "||" in expression:
+            values = [self._value(one.strip()) for one in expression.strip("()").split("||")]
+            return next(filter(None, values), "")
         if expression.startswith("'"):
             return expression.strip("'")
         value: Any = self.contexts
