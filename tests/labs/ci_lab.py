@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +78,7 @@ class Server:
     def __init__(self, folder: Path, checkout: Path, **variables: str) -> None:
         """`folder`: what the server keeps beside the checkout."""
         self.checkout = checkout
+        self._groups: list[int] = []
         self.fakes = folder / "fakes"
         self.temporary = folder / "temporary"
         (self.fakes / "bin").mkdir(parents=True)
@@ -108,17 +111,33 @@ class Server:
 
     def bash(self, script: str, folder: str = ".", **variables: str) -> Step:
         """A script as the servers run it: it ends with its first failure."""
-        done = subprocess.run(
+        process = subprocess.Popen(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
             cwd=self.checkout / folder,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
+            start_new_session=True,
         )
-        return Step(done.returncode, done.stdout.decode(errors="replace"), {})
+        self._groups.append(process.pid)
+        try:
+            said, _ = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            self.end_processes()
+            raise
+        return Step(process.returncode, said.decode(errors="replace"), {})
+
+    def end_processes(self) -> None:
+        """What scripts left running in the background."""
+        for group in self._groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        self._groups.clear()
+
+    def add_python(self) -> None:
+        """`python` is there, as in images and after a step that sets it up."""
+        self._put("python", (self.fakes / "bin" / "python3").read_text())
 
     def installs_for_real(self, wheels: Path) -> None:
         """From here on there are a Python without packages and pip, which takes packages from this folder alone."""
@@ -174,16 +193,29 @@ class Github(Server):
         self.artifacts = folder.parent / "artifacts"
 
     def job(self, job: Raw, **matrix: Any) -> Step:
-        """The steps of a job; what others wrote is imitated by what it does to files."""
+        """The steps of a job; what others wrote is imitated by what it does to files. No process outlives the job."""
         self.contexts["matrix"] = matrix
+        try:
+            return self._steps(job["steps"], self._filled(job.get("env", {})))
+        finally:
+            self.end_processes()
+
+    def _steps(self, steps: list[Raw], variables: dict[str, str]) -> Step:
         log, code = "", 0
-        for step in job["steps"]:
-            if code and "always()" not in str(step.get("if", "")):
+        for step in steps:
+            condition = str(step.get("if", ""))
+            if (code and not {"always()", "failure()"} & {condition}) or (condition == "failure()" and not code):
                 continue
             uses, given = str(step.get("uses", "")), self._filled(step.get("with", {}))
+            environment = {**variables, **self._filled(step.get("env", {}))}
             if uses.startswith("OWNER/rejoinder@"):
-                done = self.action(self._filled(step.get("env", {})), **given)
+                done = self.action(environment, **given)
                 log, code = log + done.log, code or done.code
+            elif "run" in step:
+                done = self.bash(step["run"], **environment)
+                log, code = log + done.log, code or done.code
+            elif uses.startswith("actions/setup-python@"):
+                self.add_python()
             elif uses.startswith("actions/upload-artifact@"):
                 self._upload(given)
             elif uses.startswith("actions/download-artifact@"):
