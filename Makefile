@@ -89,9 +89,10 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-# Writes checks and settings into the schema of suites, and the real output of every command into the documentation.
+# Writes checks and settings into the schema of suites, install commands into the pages, and the real output of every command into the documentation.
 docs: $(STAMP)
 	$(BIN)/python scripts/write_schema.py
+	$(BIN)/python scripts/install_words.py
 	$(BIN)/python scripts/refresh_docs.py
 
 # Pictures of the terminal and of the pages, from real runs.

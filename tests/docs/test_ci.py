@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from rejoinder._release import REPOSITORY
 from tests.documentation import ROOT
 from tests.kit import Project, Raw, case, run_folders
 from tests.labs.ci_lab import ACTION, Github, Server, pull_request
@@ -300,7 +301,7 @@ def test_the_jobs_of_gitlab(tmp_path: Path, checkout: Path, key: str) -> None:
         script = "\n".join(jobs["part"]["script"])
         done = gitlab.bash(script, CI_NODE_INDEX=str(number), CI_NODE_TOTAL=str(total))
         assert done.code == 0, done.log
-    assert gitlab.read("installed").splitlines() == ["install rejoinder"] * total
+    assert gitlab.read("installed").splitlines() == [f"install rejoinder @ git+{REPOSITORY}"] * total
     done = gitlab.bash("\n".join(jobs["whole"]["script"]))
     assert done.code == (1 if key else 0), done.log  # cassettes know the answer from before the break
     assert done.log.count("intact: run") == len(run_folders(checkout)) - 1

@@ -181,7 +181,7 @@ def test_a_missing_package_is_named(project: Project, monkeypatch: pytest.Monkey
     local.is_installed.cache_clear()
     monkeypatch.setattr(local, "is_installed", lambda: False)
     project.write("evals.yaml", SUITE)
-    assert "pip install 'rejoinder[local]'" in refusal(project, "run", "evals.yaml")
+    assert 'pip install "xllamacpp>=' in refusal(project, "run", "evals.yaml")
 
 
 def test_missing_weights_are_named_with_the_command_that_gets_them(project: Project, no_cache: Path) -> None:

@@ -118,11 +118,13 @@ def _refuse_missing() -> None:
     """Raises UsageError where the packages of the extra are not installed."""
     from importlib import import_module
 
+    from rejoinder.installing import install_hint
+
     for name in ("starlette", "uvicorn"):
         try:
             import_module(name)
         except ImportError:
-            raise UsageError(f"the viewer needs {name}", "Install it: pip install 'rejoinder[view]'") from None
+            raise UsageError(f"the viewer needs {name}", install_hint("view")) from None
 
 
 def _port_of(listening: socket.socket) -> int:

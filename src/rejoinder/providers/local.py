@@ -46,8 +46,10 @@ class LocalProvider:
         self, target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
     ) -> None:
         if not is_installed():
-            hint = "Install it: pip install 'rejoinder[local]'"
-            raise UsageError(f"target `{target.name}` needs the package xllamacpp, which is not installed", hint)
+            from rejoinder.installing import install_hint
+
+            message = f"target `{target.name}` needs the package xllamacpp, which is not installed"
+            raise UsageError(message, install_hint("local"))
         self._settings = settings = Settings(target, environment)
         self._path = find_weights(settings, folders)
         self._exchange = exchange

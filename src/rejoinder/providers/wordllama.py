@@ -38,8 +38,10 @@ class WordLlamaProvider:
 
     def __init__(self, target: Target, *_: object) -> None:
         if not is_installed():
-            hint = "Install it: pip install 'rejoinder[semantic]'"
-            raise UsageError(f"target `{target.name}` needs the package {NAME}, which is not installed", hint)
+            from rejoinder.installing import install_hint
+
+            message = f"target `{target.name}` needs the package {NAME}, which is not installed"
+            raise UsageError(message, install_hint("semantic"))
         from concurrent.futures import ThreadPoolExecutor
 
         self._thread = ThreadPoolExecutor(1, "rejoinder-wordllama")

@@ -163,10 +163,10 @@ class McpServer:
             from mcp.client.streamable_http import streamable_http_client
             from mcp.types import Implementation
         except ImportError:
-            raise UsageError(
-                f"the tools of MCP server `{self._tools.name}` need the package `mcp`",
-                "Install it: pip install 'rejoinder[mcp]'.",
-            ) from None
+            from rejoinder.installing import install_hint
+
+            message = f"the tools of MCP server `{self._tools.name}` need the package `mcp`"
+            raise UsageError(message, install_hint("mcp")) from None
         for name in _LOGS:
             logging.getLogger(name).addHandler(_SILENT)
         us = Implementation(name="rejoinder", version=__version__)

@@ -231,10 +231,12 @@ def _said(error: BaseException, folders: tuple[str, ...]) -> str:
         return in_words(error)
     from difflib import get_close_matches
 
+    from rejoinder.installing import pip_install
+
     places = " and ".join(dict.fromkeys(folders))
     near = get_close_matches(error.name, _modules_in(folders), n=1)
     package = error.name.partition(".")[0]
-    install = f"if it is a package, install it with `{sys.executable} -m pip install {package}`"
+    install = f"if it is a package, install it with `{pip_install(package)}`"
     advice = f"did you mean `{near[0]}`?" if near else install
     return f"there is no module `{error.name}` in {places}, nor among the packages of {sys.executable}; {advice}"
 

@@ -170,11 +170,13 @@ def find_embedding_fault(suite: Suite, case_id: str, check: Semantic) -> UsageEr
     """Why a check cannot compare meanings, if it cannot: no target is named for it, or one without embeddings."""
     embedder = find_embedder(suite, check.target)
     if embedder is None:
+        from rejoinder.installing import install_hint
+
         return UsageError(
             f"case `{case_id}` compares meanings, and no target for embeddings is set",
             "Name one as `embedding_target` in the suite or in .rejoinder/config.yaml, for example"
-            " openai/text-embedding-3-small, or as `target` of the check; or install a small model that runs here:"
-            " pip install 'rejoinder[semantic]'.",
+            " openai/text-embedding-3-small, or as `target` of the check; or use a small model that runs here."
+            f" {install_hint('semantic')}",
         )
     if not info_of(embedder.provider).embeds:
         return UsageError(
