@@ -8,6 +8,7 @@ STAMP := $(VENV)/installed
 DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
 AGENTS := .agents/installed
+RELEASE := .venv-release/installed
 RECIPES := .venv-recipes/installed
 WEB := .web/installed
 # Tests wait for servers and processes as well as they compute: two for each core.
@@ -16,7 +17,7 @@ WORKERS := $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))' 2>
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo check package test test-long test-agents test-pythons compiled pytest lint types imports docs screens bench clean
+.PHONY: demo check package test test-long test-agents test-pythons smoke release-check compiled pytest lint types imports docs screens bench clean
 
 demo: $(DEMO)
 	@.venv-demo/bin/python scripts/demo.py
@@ -77,6 +78,14 @@ $(WEB): scripts/web/package.json scripts/web/install.py | $(STAMP)
 # The tests with every Python from 3.11 on that is found, each in an environment of its own.
 test-pythons:
 	@$(PYTHON) scripts/test_pythons.py
+
+# Installs this checkout into a new environment and runs a first suite there: on every system, also without bash.
+smoke:
+	$(PYTHON) scripts/smoke.py
+
+# Builds the package and checks what can be checked before it is published; it needs the network. Writes dist/.
+release-check: $(STAMP) $(RELEASE)
+	@.venv-release/bin/python scripts/release_check.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -151,6 +160,14 @@ $(RECIPES): pyproject.toml Makefile
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e . \
 	  langgraph==1.2.20 langchain-openai==1.7.3 openai-agents==0.24.0 'pydantic-ai-slim[openai]==2.66.0'
+	@touch $@
+
+# What builds and checks the package. hatchling has the version that pyproject.toml builds with.
+$(RELEASE): Makefile
+	$(need_python)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 check-wheel-contents==0.6.3 \
+	  hatchling==1.33.0 pipx==1.18.4 twine==7.0.0
 	@touch $@
 
 # Inspect reads our exports in the long tests. It has an environment of its own, because it brings eighty packages and
