@@ -32,6 +32,14 @@ class Refused(Exception):
     """The inputs or the machine do not allow an installation; the text says what to do."""
 
 
+def is_there(path, what):
+    """Whether there is such a path; no name is too long or too odd to ask."""
+    try:
+        return what(path)
+    except (OSError, ValueError):
+        return False
+
+
 def lines(name):
     return [line.strip() for line in os.environ.get(name, "").splitlines() if line.strip()]
 
@@ -56,7 +64,7 @@ def read_extras():
 def read_requirements():
     files = lines("REQUIREMENTS")
     for file in files:
-        if not Path(file).is_file():
+        if not is_there(Path(file), Path.is_file):
             raise Refused(f"the input `requirements` names {file!r}, and there is no such file in {Path.cwd()}.")
     return [word for file in files for word in ("-r", str(Path(file).resolve()))]
 
@@ -90,7 +98,7 @@ def requirement(package, extras, version):
         return "rejoinder{} @ {}".format(wanted, Path(os.environ["ACTION"]).resolve().as_uri())
     if not wanted:
         return package
-    if ours and not Path(package).exists():
+    if ours and not is_there(Path(package), Path.exists):
         inside = (ours[1] or "[]")[1:-1]
         wanted = "[{}]".format(",".join(filter(None, [inside, *extras])))
         return f"rejoinder{wanted}{package[ours.end() :]}"
@@ -135,7 +143,8 @@ def main():
     try:
         install()
     except Refused as refused:
-        print("::error title=rejoinder::" + escaped(str(refused)))
+        line = "::error title=rejoinder::" + escaped(str(refused)) + "\n"
+        sys.stdout.buffer.write(line.encode("utf-8", "replace"))  # an old Python may take standard output for ASCII
         report("it could not be installed", str(refused), WRONG)
         return WRONG
     return 0

@@ -41,7 +41,7 @@ def report(headline, log, code):
     outputs = f"exit_code={code}\n"
     if os.environ.get("RUNNER_TEMP"):
         comment = Path(os.environ["RUNNER_TEMP"]) / "rejoinder-comment.md"
-        comment.write_bytes("{}\n{}".format(mark(os.environ.get("NAME", "results")), text).encode())
+        comment.write_bytes("{}\n{}".format(mark(os.environ.get("NAME", "results")), text).encode("utf-8", "replace"))
         outputs += f"comment={comment}\n"
     _append("GITHUB_STEP_SUMMARY", text)
     _append("GITHUB_OUTPUT", outputs)
@@ -50,7 +50,7 @@ def report(headline, log, code):
 def _append(variable, text):
     if os.environ.get(variable):
         with Path(os.environ[variable]).open("ab") as stream:
-            stream.write(text.encode())
+            stream.write(text.encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -207,6 +208,32 @@ def test_hostile_inputs_stay_words(text: str, names: list[str]) -> None:
         with suppress(install.Refused):
             assert all(re.fullmatch(r"[A-Za-z0-9._-]+", extra) for extra in install.read_extras())
     assert "\n" not in report.escaped(text) and "\r" not in report.escaped(text)
+
+
+INPUTS = st.text(max_size=300).map(lambda text: text.replace("\0", "").encode("utf-8", "replace").decode())
+
+
+@bounded(200)
+@given(INPUTS, INPUTS, INPUTS)
+def test_no_input_ends_in_a_traceback(package: str, requirements: str, extras: str) -> None:
+    """An interpreter of the project asks what it has; whatever pip is given comes after `--`, or is a file."""
+    asked: list[list[str]] = []
+
+    def asks(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        asked.append([str(word) for word in command])
+        return subprocess.CompletedProcess(command, 0, b"1.0 mcp view")
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(install.subprocess, "run", asks)
+        patch.setenv("PYTHON", "python")
+        patch.setenv("ACTION", str(ROOT))
+        patch.setenv("GITHUB_OUTPUT", f"{folder}/output")
+        patch.setenv("RUNNER_TEMP", folder)
+        for name, text in (("PACKAGE", package), ("REQUIREMENTS", requirements), ("EXTRAS", extras)):
+            patch.setenv(name, text)
+        assert install.main() in (0, 2)
+    for words in (command for command in asked if "install" in command):
+        assert words[-2] == "--" and not [word for word in words[6:-2] if word.startswith("-") and word != "-r"]
 
 
 @bounded(200)
