@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -31,9 +33,17 @@ FLAKY = f"""            seen.append(product)
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A free port below those that the kernel gives to other tests, so that it stays free until the bot takes it."""
+    return next(port for port in range(10_000 + os.getpid() % 20_000, 32_000) if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return True
+    return False
 
 
 @pytest.fixture
