@@ -37,8 +37,8 @@ NOT_CONFIRMED = Confirmations()
 def find_new_failures(
     now: Iterable[CaseTrials], earlier: Mapping[CaseName, CaseTrials], further: Confirmations
 ) -> list[NewFailure]:
-    """The cases that passed no trial of the run, and every trial of the baseline. Cases that failed, and of which the
-    baseline has no verdict, are among them: nobody knows whether they are new failures."""
+    """The cases that passed no trial of the run, and every trial of the baseline. Failed cases without a verdict in the
+    baseline are among them, because they may be new failures."""
     pairs = ((earlier.get(case.key), case) for case in now)
     return [_newly_failing(before, case, further) for before, case in pairs if _is_in_question(before, case)]
 
