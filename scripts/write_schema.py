@@ -106,7 +106,7 @@ def conversation_item(names: Iterable[str]) -> Rules:
     """What an item of `conversation_checks` may have: every check, and when a check has to hold."""
     return {name: {"$ref": f"#/$defs/checkItem/properties/{name}"} for name in names} | {
         "on": {
-            "description": "What the check looks at: the last reply, or all that was said.",
+            "description": "The text that is checked: the last reply, or the whole transcript.",
             "enum": ["last", "transcript"],
         },
         "always": {"description": "Every reply has to pass this check.", **INNER, "x-check": True},
@@ -132,7 +132,7 @@ def conversation_item(names: Iterable[str]) -> Rules:
             "maxItems": 2,
         },
         "replies": {
-            "description": "Which replies count: all, or only the last one of each planned turn (final).",
+            "description": "The replies that count: all, or only the last one of each planned turn (final).",
             "enum": ["all", "final"],
         },
     }
