@@ -28,11 +28,11 @@ from msgspec import structs
 from rejoinder import pattern_size
 from rejoinder.checks import patterns
 from rejoinder.checks.base import CheckFault, Context
-from rejoinder.checks.compare import read_preference
 from rejoinder.checks.json_text import find_json
 from rejoinder.checks.judge_answers import Ambiguous, Judgement, read_judgement
+from rejoinder.checks.pairwise import read_preference
 from rejoinder.checks.registry import grade_plain
-from rejoinder.checks.rubric import read_marks
+from rejoinder.checks.rubrics import read_marks
 from rejoinder.checks.scripts import opinion_of
 from rejoinder.checks.user_verdicts import read_opinion
 from rejoinder.errors import CODES, RejoinderError

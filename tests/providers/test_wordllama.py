@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.checks.semantic import cosine
+from rejoinder.checks.embeddings import cosine
 from rejoinder.errors import UsageError
 from rejoinder.installing import install_hint
 from rejoinder.model import Request, Target

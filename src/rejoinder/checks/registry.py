@@ -23,9 +23,13 @@ _ASKING: dict[type[Check], Callable[[Any, Context], Awaitable[Verdict]]] = {}
 _GROUPS: dict[type[Check], Callable[[Any, tuple[Verdict, ...]], Verdict]] = {}
 _MODULES: dict[str, str] = {
     "llm_judge": "judge",
+    "compare": "pairwise",
+    "rubric": "rubrics",
+    "semantic": "embeddings",
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
 }
-"""Modules of checks that ask something, if not named like the check."""
+"""Modules of checks that ask something. None is named like a check: `rejoinder.checks.compare` is a function for
+authors of suites."""
 _FAMILIES = ("json_checks", "tools", "workspaces")
 """Modules of plain checks that are imported if a check is not found among those already imported."""
 
