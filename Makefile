@@ -102,6 +102,7 @@ imports: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python scripts/write_schema.py
 	$(BIN)/python scripts/install_words.py
+	$(BIN)/python scripts/write_authoring.py
 	$(BIN)/python scripts/refresh_docs.py
 
 # Pictures of the terminal and of the pages, from real runs.

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rejoinder.api import resume as resume
     from rejoinder.api import run as run
     from rejoinder.api import show as show
+    from rejoinder.authoring.keys import Case as Case
+    from rejoinder.authoring.keys import FollowUp as FollowUp
+    from rejoinder.authoring.keys import Turn as Turn
     from rejoinder.checks.plugins import check as check
     from rejoinder.client import RequestRefused as RequestRefused
     from rejoinder.client import RunChoices as RunChoices
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from rejoinder.formatting.judge import format_judge_prompts as format_judge_prompts
     from rejoinder.formatting.prompt import format_case as format_case
     from rejoinder.formatting.prompt import to_toon as to_toon
+    from rejoinder.library.suites import Suite as Suite
+    from rejoinder.library.suites import load as load
+    from rejoinder.library.suites import loads as loads
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
     from rejoinder.model.comparisons import RunComparison as RunComparison
@@ -53,13 +59,13 @@ if TYPE_CHECKING:
     from rejoinder.runs.options import Trust as Trust
     from rejoinder.runs.report import RunReport as RunReport
     from rejoinder.validation.findings import validate as validate
-    from rejoinder.validation.review import load as load
     from rejoinder.views.actions import Action as Action
 
 _NAMES = {
     "rejoinder.api": (
         "bless compare compare_targets compare_variants export fork gate grade merge next_steps replay resume run show"
     ),
+    "rejoinder.authoring.keys": "Case FollowUp Turn",
     "rejoinder.checks.plugins": "check",
     "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
     "rejoinder.model.forks": "Fork",
@@ -68,10 +74,10 @@ _NAMES = {
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",
+    "rejoinder.library.suites": "Suite load loads",
     "rejoinder.model": "Evidence Opinion",
     "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.model.figures": "GateResult",
-    "rejoinder.validation.review": "load",
     "rejoinder.validation.findings": "validate",
     "rejoinder.views.actions": "Action",
 }

@@ -25,25 +25,21 @@ from rejoinder.engine import run as engine
 from rejoinder.engine.interrupts import Deadline, passed_on
 from rejoinder.engine.observer import Observer
 from rejoinder.errors import UsageError, reason_of
+from rejoinder.library.given import Suites, load_given
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import MARGIN, GateResult
 from rejoinder.model.forks import Fork
 from rejoinder.project.folders import find_root
-from rejoinder.runs.loading import load_options
 from rejoinder.runs.options import Answers, Limits, Pace, RunOptions, Selection, Trust
 from rejoinder.runs.own_files import files_of, refuse_own_file
 from rejoinder.runs.recorded import RecordedRun, open_recorded, open_unfinished
 from rejoinder.runs.report import RunReport
-from rejoinder.suite.discover import find_files
-from rejoinder.validation.review import load_suites
 
 if TYPE_CHECKING:
     from rejoinder.runs.comparing import Part
     from rejoinder.views.actions import Action
 
-Suites: TypeAlias = Suite | str | Path | Sequence[Suite | str | Path]
-"""Loaded suites, or paths to load them from."""
 Run: TypeAlias = RunReport | str | Path | None
 """A recorded run: its report, its name or its folder; None is the latest."""
 T = TypeVar("T")
@@ -64,7 +60,7 @@ def run(
     options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
     if answers.runs:
         raise UsageError("answers of earlier runs are for replay, grade and merge")
-    suites, options = _load(suite, _checked(options))
+    suites, options = load_given(suite, _checked(options))
     return _outside_loop(lambda: _start(suites, options, observer))
 
 
@@ -115,7 +111,7 @@ def grade(
     judges are called. `pace` and `limits` replace the run's own."""
     recorded = _open(run, trust_folder)
     options = _changed(recorded, pace, limits, trust)
-    suites = _load(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
+    suites = load_given(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
     return _outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1]
 
 
@@ -276,33 +272,6 @@ def _changed(recorded: RecordedRun, pace: Pace | None, limits: Limits | None, tr
     options = structs.replace(recorded.options(), trust=trust)
     options = options if pace is None else structs.replace(options, pace=pace)
     return _checked(options if limits is None else structs.replace(options, limits=limits))
-
-
-def _load(suite: Suites, options: RunOptions, *, asks: bool = True) -> tuple[list[Suite], RunOptions]:
-    """The suites in the given order, and the options with their loading options. Mistakes of all files are raised
-    together."""
-    given = [suite] if isinstance(suite, Suite | str | Path) else list(suite or ())
-    if not given:
-        raise UsageError("there is no suite to run", "Give a path, a loaded suite, or a list of both.")
-    for one in given:
-        options = _as_loaded(one, options) if isinstance(one, Suite) else options
-    places = [[one] if isinstance(one, Suite) else find_files([Path(one)])[0] for one in given]
-    files = [one for place in places for one in place if isinstance(one, Path)]
-    loaded = iter(load_suites(files, load_options(options, asks=asks))[0])
-    return [one if isinstance(one, Suite) else next(loaded) for place in places for one in place], options
-
-
-def _as_loaded(suite: Suite, options: RunOptions) -> RunOptions:
-    """Options with those that were given when a suite was loaded. The run records them: `resume` loads the
-    suite again."""
-    selection, given = options.selection, suite.loaded_with
-    for name in ("targets_file", "system_prompt"):
-        if getattr(selection, name) not in (None, getattr(given, name)):
-            raise UsageError(
-                f"{suite.path} is loaded already, without this {name}", f"Give `{name}` to rejoinder.load instead."
-            )
-    targets = selection.targets or given.targets
-    return options.changed(targets=targets, targets_file=given.targets_file, system_prompt=given.system_prompt)
 
 
 def _checked(options: RunOptions) -> RunOptions:

@@ -12,30 +12,82 @@ from typing import Any
 _UNPRINTABLE = r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 """Characters that a file cannot hold unescaped: control characters, and line ends that readers interpret differently.
 The pattern takes long to compile, and most runs write no cassettes."""
+_INDENTED = r"(?m)^\s*\xa0"
+"""Indentation by a non-breaking space: an error outside of quotes."""
 _PLAIN = re.compile(r"(?![-+.0-9&*!|>'\"%@`#{}\[\],?:=~ \t])(?:(?!: | #|\t).)*(?<![ :])")
 _AMBIGUOUS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "<<"})
 """Words that some reader does not take for text."""
+_MOST_WORDS, _LONGEST_LIST = 8, 60
+"""Words and characters of a list on one line."""
 
 
 def to_yaml(document: dict[str, Any]) -> str:
     return "\n".join([*yaml_lines(document, ""), ""])
 
 
-def yaml_lines(mapping: dict[str, Any], margin: str) -> Iterator[str]:
-    """YAML lines of a mapping. Its lists may hold only mappings."""
+def to_document(document: dict[str, Any]) -> str:
+    """YAML in the style of the documentation: lists are indented, short ones are on one line, and empty lines divide
+    the parts of the document."""
+    parts = ("\n".join(yaml_lines({key: value}, "", dash="  ")) for key, value in document.items())
+    text = ""
+    for part in parts:
+        divided = text and not text.endswith("\n\n") and ("\n" in part or text.splitlines()[-1].startswith(" "))
+        text += f"\n{part}\n" if divided else f"{part}\n"
+    return text or "{}\n"
+
+
+def yaml_lines(mapping: dict[str, Any], margin: str, *, dash: str = "") -> Iterator[str]:
+    """YAML lines of a mapping. `dash` is written before the dashes of lists; if it is empty, no list is written on one
+    line."""
     inner = f"{margin}  "
     for key, value in mapping.items():
-        if isinstance(value, dict) and value:
-            yield f"{margin}{key}:"
-            yield from yaml_lines(value, inner)
+        name = f"{margin}{_key(key)}:"
+        short = _short_list(value) if dash else None
+        if short is not None:
+            yield f"{name} {short}"
+        elif isinstance(value, dict) and value:
+            yield name
+            yield from yaml_lines(value, inner, dash=dash)
         elif isinstance(value, list) and value:
-            yield f"{margin}{key}:"
-            for one in value:
-                first, *rest = yaml_lines(one, inner)
-                yield f"{margin}- {first.removeprefix(inner)}"
-                yield from rest
+            yield name
+            yield from _items(value, margin + dash, dash)
         else:
-            yield f"{margin}{key}: {yaml_text(value, inner) if isinstance(value, str) else yaml_word(value)}"
+            yield f"{name} {_scalar(value, inner)}"
+
+
+def _items(values: list[Any], margin: str, dash: str) -> Iterator[str]:
+    inner = f"{margin}  "
+    for value in values:
+        if isinstance(value, dict) and value:
+            rows = yaml_lines(value, inner, dash=dash)
+        elif isinstance(value, list) and value:
+            rows = _items(value, inner, dash)
+        else:
+            rows = iter((f"{inner}{_scalar(value, inner)}",))
+        yield f"{margin}- {next(rows).removeprefix(inner)}"
+        yield from rows
+
+
+def _scalar(value: Any, margin: str) -> str:
+    return yaml_text(value, margin) if isinstance(value, str) else yaml_word(value)
+
+
+def _key(key: str) -> str:
+    if key == "on":  # a key of conversation checks; no reader of suites takes it for a boolean
+        return key
+    return yaml_flow(key) if "\n" in key else yaml_text(key, "")
+
+
+def _short_list(value: Any) -> str | None:
+    """A list of a few words or numbers, on one line."""
+    if not isinstance(value, list) or not value or len(value) > _MOST_WORDS:
+        return None
+    if any(isinstance(one, (dict, list)) for one in value):
+        return None
+    words = [_scalar(one, "") for one in value]
+    text = f"[{', '.join(words)}]"
+    is_plain = all(not re.search(r"[\[\]{},\n]", word) for word in words)
+    return text if is_plain and len(text) <= _LONGEST_LIST else None
 
 
 def yaml_word(value: Any) -> str:
@@ -58,7 +110,7 @@ def yaml_comment(text: str) -> str:
 
 def yaml_text(text: str, margin: str) -> str:
     text = text.encode("utf-8", "replace").decode()  # half a character is none
-    if re.search(_UNPRINTABLE, text) or ("\t" in text and "\n" not in text):
+    if re.search(_UNPRINTABLE, text) or ("\t" in text and "\n" not in text) or re.search(_INDENTED, text):
         return yaml_flow(text)
     if "\n" in text:
         return _block(text, margin)

@@ -60,7 +60,7 @@ def have(case: Raw, replies: Callable[[int], Reply | Failure], judge: Judge, sui
         path = Path(folder, "evals.yaml")
         data = {"metadata": {"model": "scripted/x"}, "evals": [case], **(suite or {})}
         path.write_text(json.dumps(data), encoding="utf-8")
-        loaded = rejoinder.load(path)
+        loaded = rejoinder.load(path).loaded
         [one] = loaded.cases
     prompt = format_case(one, loaded.formatting, "lm")
     plan = None if one.plan is None else format_plan(one.plan, loaded.formatting)

@@ -411,7 +411,7 @@ def have_user(drawn: DrawnUser) -> tuple[Outcome, list[list[tuple[str, str]]], l
             **drawn.suite,
         }
         path.write_text(json.dumps(data), encoding="utf-8")
-        loaded = rejoinder.load(path)
+        loaded = rejoinder.load(path).loaded
         [one] = loaded.cases
     prompt = format_case(one, loaded.formatting, "lm")
     messages = tuple(message for message in prompt.messages if message.content)

@@ -281,14 +281,14 @@ def test_parts_of_a_run_are_merged(project: Project) -> None:
 def test_variants_with_the_same_words_have_answers_of_their_own(project: Project) -> None:
     variants = [{"name": "one"}, {"name": "two"}]
     path = project.write("evals.yaml", two(case("a"), variants=variants))
-    first, second = plan([rejoinder.load(path)], RunOptions())
+    first, second = plan([rejoinder.load(path).loaded], RunOptions())
     assert first.prepared.content != second.prepared.content
     run(project, two(case("a"), variants=variants))
     assert len(project.run_json("replay", "last")["results"]) == 2
 
 
 def test_another_process_finds_the_variant(project: Project) -> None:
-    suites = [rejoinder.load(project.write("evals.yaml", two()))]
+    suites = [rejoinder.load(project.write("evals.yaml", two())).loaded]
     for job in plan(suites, RunOptions()):
         found = JobFinder(suites, RunOptions()).find(reference_of(job))
         assert (found.prepared.variant, reference_of(found)) == (job.prepared.variant, reference_of(job))

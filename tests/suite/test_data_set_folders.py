@@ -109,7 +109,7 @@ def test_links_in_a_circle_are_not_followed(rows: Project) -> None:
 
 def test_a_new_file_of_a_folder_is_noticed_while_watching(rows: Project) -> None:
     demo = {"targets": [scripted("demo", "Lima")], "target": "demo", "judge_target": "demo"}
-    watched = Watched(rejoinder.load(rows.write("evals.yaml", suite_of("rows", **demo))), RunOptions())
+    watched = Watched(rejoinder.load(rows.write("evals.yaml", suite_of("rows", **demo))).loaded, RunOptions())
     watched.load()
     watched.settle()
     rows.write("rows/new.txt.csv", "id,country\nnew,New\n")

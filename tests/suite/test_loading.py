@@ -226,7 +226,7 @@ def test_cases_of_a_data_set_are_the_same_in_memory_and_on_the_disk(
     monkeypatch.setattr(case_collector, "IN_MEMORY", in_memory)
     project.write("rows.jsonl", "\n".join(json.dumps({"n": n, "metadata": {"x": [n, 1.0, None]}}) for n in range(9)))
     project.write("evals.yaml", {"cases": "rows.jsonl", "defaults": {"prompt": "{{ n }}?", **OUTCOME}})
-    loaded = rejoinder.load("evals.yaml").cases
+    loaded = rejoinder.load("evals.yaml").loaded.cases
     assert isinstance(loaded, case_collector.CaseStore)
     on_disk = [msgspec.json.decode(line, type=Case) for line in loaded.lines()]
     for _ in range(2):
@@ -640,9 +640,9 @@ def test_env_is_found_upward_and_the_environment_wins(project: Project, monkeypa
 def test_the_projects_root_is_the_nearest_marked_folder(project: Project) -> None:
     project.write("a/.git/HEAD", "x")
     project.write("a/b/evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}]})
-    assert rejoinder.load("a/b/evals.yaml").root == str(project.folder / "a")
+    assert rejoinder.load("a/b/evals.yaml").loaded.root == str(project.folder / "a")
     project.write("c/evals.yaml", {"evals": [{"prompt": "q", **OUTCOME}]})
-    assert rejoinder.load("c/evals.yaml").root == str(project.folder)
+    assert rejoinder.load("c/evals.yaml").loaded.root == str(project.folder)
 
 
 # AgentV's files
@@ -752,7 +752,7 @@ def test_every_string_of_a_suite_is_expanded(project: Project, monkeypatch: pyte
             "evals": [{"id": "{{ var('v') }}{{ n }}", "prompt": "q", "cases": "rows.jsonl", **OUTCOME}],
         },
     )
-    suite = rejoinder.load("evals.yaml")
+    suite = rejoinder.load("evals.yaml").loaded
     [case] = suite.cases
     assert (case.id, case.tags, suite.formatting.guideline_patterns) == ("x1-1", ("x",), ("x.md",))
     assert suite.targets["t"].settings["model"] == "x {{ v }} ${{ HOME }}"

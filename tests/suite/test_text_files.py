@@ -175,7 +175,7 @@ def test_a_changed_file_is_another_question(project: Project) -> None:
 def test_files_of_texts_are_watched(project: Project) -> None:
     project.write("prompts/ask.md", "Where?")
     path = project.write("evals.yaml", answered(evals=[case(prompt={"file": "prompts/ask.md"})]))
-    watched = Watched(rejoinder.load(path), RunOptions())
+    watched = Watched(rejoinder.load(path).loaded, RunOptions())
     watched.load()
     assert Path("prompts/ask.md").resolve() in {one.resolve() for one in watched.look()}
 

@@ -109,6 +109,8 @@ class UserAudit(Judged, frozen=True, kw_only=True, tag="audit"):
 
 
 Over: TypeAlias = Literal["last", "transcript", "always", "never", "by_turn", "after", "before"]
+OVER_TIME: tuple[Over, ...] = ("always", "never", "by_turn", "after", "before")
+"""Checks of several replies."""
 """The part of a conversation that a check reads, and when the check must hold."""
 
 

@@ -28,6 +28,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     path: str = ""
     """The place inside the document, such as `evals[0].checks[1].match`."""
     line: int = 1
+    """0 if a program wrote the lines: the suite was given as a mapping."""
     column: int = 1
     severity: Literal["error", "warning"] = "error"
     suggestion: str | None = None
@@ -46,6 +47,9 @@ class Problem(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
+        """`evals.yaml:3:5`; `shop: evals[0].prompt` if a program wrote the lines."""
+        if not self.line:
+            return f"{self.file}: {self.path}" if self.path else self.file
         return f"{self.file}:{self.line}:{self.column}"
 
     def as_record(self) -> dict[str, Any]:

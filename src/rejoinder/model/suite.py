@@ -158,6 +158,11 @@ class Suite(Struct, frozen=True, kw_only=True):
     path: str
     root: str
     """The project's root folder."""
+    text: str = ""
+    """The YAML that it was read from."""
+    folder: str | None = None
+    """For a suite that is not a file: the folder in which its relative paths are looked up. `path` is this folder and
+    a name; there need not be such a file."""
     cases: Iterable[Case]
     name: str | None = None
     description: str | None = None

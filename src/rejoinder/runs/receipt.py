@@ -42,6 +42,9 @@ class StoredSuite(Struct, frozen=True, kw_only=True):
 
     path: str
     root: str
+    folder: str | None = None
+    text: str = ""
+    """For a suite that is not a file: the folder of its relative paths, and the YAML that it was read from."""
     name: str | None
     description: str | None
     formatting: Formatting
@@ -79,12 +82,13 @@ def store_suites(suites: list[Suite], options: RunOptions, root: Path) -> Stored
 def _store(suite: Suite) -> StoredSuite:
     fields: dict[str, Any] = {name: getattr(suite, name) for name in StoredSuite.__struct_fields__}
     fields["secrets"] = sorted(suite.secrets.values())
+    fields["text"] = "" if suite.folder is None else suite.text
     return StoredSuite(**fields)
 
 
 def is_as_stored(suites: list[Suite], folder: RunFolder, stored: Stored) -> bool:
     """Are suites the same as a run's copy of them, wherever they lie?"""
-    apart = {"path", "root", "secrets"}
+    apart = {"path", "root", "folder", "secrets"}
     names = [name for name in StoredSuite.__struct_fields__ if name not in apart]
     mask = Mask({value: name for suite in suites for value, name in suite.secrets.items()})
 
@@ -147,5 +151,6 @@ def stored_suite(folder: RunFolder, number: int, stored: StoredSuite, home: Path
     variants = msgspec.json.decode(mask.reveal(msgspec.json.encode(stored.variants)), type=tuple[Variant, ...])
     fields: dict[str, Any] = structs.asdict(stored)
     fields |= {"path": path, "root": str(home), "targets": targets, "variants": variants, "secrets": secrets}
+    fields["folder"] = None if stored.folder is None else str(Path(path).parent)
     cases = StoredCases(folder.path / "cases.jsonl", number, mask)
     return Suite(**fields, cases=cases, prices=read_prices(project.config))

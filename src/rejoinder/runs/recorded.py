@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Suite
+from rejoinder.model import Suite, file_in_project
 from rejoinder.project.folders import find_root
 from rejoinder.run_files import RunDamaged
 from rejoinder.runs.folder import (
@@ -128,12 +128,19 @@ class RecordedRun:
             raise self._refused("was started with --system-prompt or --record, or is a fork")
 
     def suite_file(self, stored: StoredSuite) -> Path | None:
-        """Where a suite is read from; None where only the folder's copy is left."""
+        """Where a suite is read from; None if only the folder's copy is left, or the suite never was a file."""
+        if stored.folder is not None:
+            return None
         here = _moved(stored.path, self.stored.root, self.root)
         if here is not None and here.is_file():
             return here
         there = Path(stored.path)
         return there if self.has_seal and there.is_file() else None
+
+    def text_of(self, file: str) -> str:
+        """The YAML of a suite that is not a file, by its name in results; empty for other suites."""
+        own = (one for one in self.stored.suites if one.folder is not None)
+        return next((one.text for one in own if file_in_project(one.path, one.root) == file), "")
 
     def _copy(self, number: int, stored: StoredSuite) -> Suite:
         if not self.is_trusted:

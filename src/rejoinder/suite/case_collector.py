@@ -91,10 +91,11 @@ class CaseCollector:
         kept = structs.replace(source, text=None) if isinstance(source, RowSource) else source
         first_at, first = self._ids.setdefault(case.id, (at, kept))
         if first_at != at:
-            line = first.number if isinstance(first, RowSource) else first.document.place(read_path(first_at))[0]
+            line = first.number if isinstance(first, RowSource) else first.place(read_path(first_at))[0]
             where = f"on line {line}" if first.file == source.file else f"in {first.file}, line {line}"
+            where = where if line else f"as `{first_at}`"
             problem = source.problem("duplicate-id", at, f"the id `{case.id}` is already used, {where}")
-            self.problems.append(structs.replace(problem, first_line=line))
+            self.problems.append(structs.replace(problem, first_line=line or None))
 
     def check_targets(self, targets: Targets, folders: tuple[str, ...]) -> None:
         """Check the targets that are used; the others need neither their variables nor their files."""

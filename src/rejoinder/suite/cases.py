@@ -60,7 +60,7 @@ class Draft(Struct, frozen=True):
         source = self.place.source
         if isinstance(source, RowSource):
             return source.number
-        return source.document.place(read_path(self.place.at))[0]
+        return source.place(read_path(self.place.at))[0]
 
 
 SharedCourses = dict[tuple[tuple[str, str], ...], Course]

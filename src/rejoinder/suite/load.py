@@ -21,7 +21,7 @@ from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, Wri
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
 from rejoinder.suite.services import FILLED_LATER, is_service
-from rejoinder.suite.source import Place, Source, read_source
+from rejoinder.suite.source import Place, Source, SuiteText, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
 from rejoinder.suite.targets import Targets, read_targets, strings_in
@@ -60,16 +60,18 @@ class Loaded(Struct, frozen=True):
         return [problem for problem in self.problems if problem.severity == "error"]
 
 
-def read_suite(path: Path, options: LoadOptions | None = None, review: Review | None = None) -> Loaded:
+def read_suite(origin: Path | SuiteText, options: LoadOptions | None = None, review: Review | None = None) -> Loaded:
     """The suite and its problems. `review` sees each case as it is built, so that no case has to be built twice."""
+    is_file = isinstance(origin, Path)
+    path = origin if is_file else origin.path
     file = display_path(path.absolute(), Path.cwd())
     with paused_collector():
-        source, problems = read_source(path, file)
-        if (other := _other_file(path, source, problems)) is not None:
+        source, problems = read_source(origin, file)
+        if is_file and (other := _other_file(path, source, problems)) is not None:
             return Loaded(None, [Problem(code="yaml-syntax", message=other, file=file)])
         if source is None:
             return Loaded(None, problems)
-        reader = _SuiteReader(path.resolve(), source, options or LoadOptions())
+        reader = _SuiteReader(path.resolve(), source, options or LoadOptions(), is_file=is_file)
         return reader.read(review)
 
 
@@ -90,9 +92,10 @@ def _in_order(problems: list[Problem], file: str) -> list[Problem]:
 
 
 class _SuiteReader:
-    def __init__(self, path: Path, source: Source, options: LoadOptions) -> None:
+    def __init__(self, path: Path, source: Source, options: LoadOptions, *, is_file: bool) -> None:
         self.path = path
         self.source = source
+        self.is_file = is_file
         self.options = options
         self.project: Project = open_project(path.parent)
         self.checked: CheckedSuite = check_suite(source, beside_agentv=self._is_beside_agentv())
@@ -306,6 +309,8 @@ class _SuiteReader:
         return Suite(
             path=str(self.path),
             root=str(self.project.root),
+            folder=None if self.is_file else str(self.path.parent),
+            text=self.source.text,
             cases=(),
             name=self.texts.first("metadata.name", "name", "dataset"),
             description=self.texts.first("metadata.description", "description"),

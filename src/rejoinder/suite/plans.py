@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from rejoinder.model import (
     MARKED,
+    OVER_TIME,
     Attached,
     Case,
     Check,
@@ -40,7 +41,6 @@ from rejoinder.suite.templates import REPLIES_ALONE, Quotable
 
 MOST_TURNS = 10
 """Of a simulated user, unless the author sets it."""
-OVER_TIME: tuple[Over, ...] = ("always", "never", "by_turn", "after", "before")
 _INNER = {"after": ("when", "then"), "before": ("first", "second")}
 
 

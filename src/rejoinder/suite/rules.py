@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.model import ROLES
+from rejoinder.model import OVER_TIME, ROLES
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.foreign import advise_nearest, find_key
 from rejoinder.suite.schema import (
@@ -44,7 +44,6 @@ _OF_WHOLE_REPLIES = {
 _BESIDE = frozenset(
     {"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with", "hint", "ask"}
 )
-_OVER_TIME = ("always", "never", "by_turn", "after", "before")
 _TWO_NAMES = (
     ("prompt", "input_messages", "what is sent"),
     ("prompt", "turns", "what is sent"),
@@ -283,7 +282,7 @@ class CaseRules(CheckRules):
     def of_whole(self, items: Any, path: DocumentPath) -> None:
         """Check the conversation checks."""
         for item, place in _mappings(items, path):
-            rules = [key for key in _OVER_TIME if key in item]
+            rules = [key for key in OVER_TIME if key in item]
             if not rules:
                 self._item_of_whole({key: value for key, value in item.items() if key not in _OF_WHOLE}, place)
                 continue

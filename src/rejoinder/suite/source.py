@@ -10,29 +10,44 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import Severity, severity_of
 from rejoinder.model import Problem
-from rejoinder.project.files import FileFault, read_text
-from rejoinder.suite.document_paths import read_path, write_path
+from rejoinder.project.files import FileFault, read_text, too_large
+from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.schema import Violation
 from rejoinder.suite.templates import Report
 from rejoinder.suite.yaml import MOST_BYTES, Document, split_lines
 from rejoinder.suite.yaml_lines import in_double_quotes
 from rejoinder.suite.yaml_syntax import parse
 
+NO_LINE = (0, 0)
+"""The place of a problem in a suite whose lines a program wrote."""
+
+
+class SuiteText(Struct, frozen=True):
+    """A suite that is not a file."""
+
+    text: str
+    path: Path
+    """The folder in which relative paths are looked up, and a name."""
+    has_lines: bool = True
+    """Whether a person wrote these lines, and not a program."""
+
 
 class Source:
     """A YAML file with its text, its data and the problems found so far."""
 
-    def __init__(self, file: str, text: str, document: Document) -> None:
+    def __init__(self, file: str, text: str, document: Document, *, has_lines: bool = True) -> None:
+        """`has_lines`: whether a person wrote the lines. If not, problems name only the path in the document."""
         self.file = file
         self.text = text
         self.document = document
+        self.has_lines = has_lines
 
     @cached_property
     def lines(self) -> list[str]:
         return split_lines(self.text)
 
     def violation(self, violation: Violation, severity: Severity = "error") -> Problem:
-        place = self.document.place(violation.path, key=violation.key)
+        place = self.place(violation.path, key=violation.key)
         problem = self._problem(violation.code, write_path(violation.path), violation.message, severity, place)
         # With the unchanged line: a line with a key has no suggestion.
         return structs.replace(problem, suggestion=self._mend(violation, *place), source=self.line(place[0]))
@@ -41,7 +56,11 @@ class Source:
         self, code: str, at: str, message: str, severity: Severity = "error", *, point: str | None = None
     ) -> Problem:
         """A problem at a written path, such as `evals[0].prompt`; `point` is the text to point at."""
-        return self._problem(code, at, message, severity, self.document.place(read_path(point or at)))
+        return self._problem(code, at, message, severity, self.place(read_path(point or at)))
+
+    def place(self, path: DocumentPath, *, key: bool = False) -> tuple[int, int]:
+        """Line and column of a value; NO_LINE if a program wrote the lines."""
+        return self.document.place(path, key=key) if self.has_lines else NO_LINE
 
     def _problem(self, code: str, at: str, message: str, severity: Severity, place: tuple[int, int]) -> Problem:
         problem = Problem(code=code, message=message, file=self.file, path=at, severity=severity)
@@ -60,6 +79,8 @@ class Source:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else None
 
     def _mend(self, violation: Violation, number: int, column: int) -> str | None:
+        if not number:
+            return None
         line = self.line(number) or ""
         span = self.document.scalar_span(violation.path) if violation.quote is not None else None
         if span is not None:
@@ -117,11 +138,22 @@ Place: TypeAlias = tuple[Source | CasePlace, str]
 """A source that can report problems, and a path in it."""
 
 
-def read_source(path: Path, file: str) -> tuple[Source | None, list[Problem]]:
+def read_source(origin: Path | SuiteText, file: str) -> tuple[Source | None, list[Problem]]:
     """Read and parse a YAML file. A file with YAML errors gives no source, so nothing else is reported about it."""
     try:
-        text = read_text(path, MOST_BYTES)
+        text = _text_of(origin) if isinstance(origin, SuiteText) else read_text(origin, MOST_BYTES)
     except FileFault as fault:
         return None, [Problem(code=fault.code, message=fault.message, file=file)]
+    has_lines = not isinstance(origin, SuiteText) or origin.has_lines
     document, problems = parse(text, file)
-    return (Source(file, text, document) if document is not None else None), problems
+    if not has_lines:
+        problems = [structs.replace(one, line=0, column=0, source=None, suggestion=None) for one in problems]
+    return (Source(file, text, document, has_lines=has_lines) if document is not None else None), problems
+
+
+def _text_of(origin: SuiteText) -> str:
+    """The text, without a byte order mark."""
+    size = len(origin.text.encode("utf-8", "replace"))
+    if size > MOST_BYTES:
+        raise too_large(origin.path.name, size, MOST_BYTES)
+    return origin.text.removeprefix("\ufeff")

@@ -131,8 +131,10 @@ class Targets:
             problems = seen.setdefault(name, [])
             problems += [problem for problem in found if f"{problem.path}.".startswith(at)]
             if name in first:
-                place = source.document.place(("targets", first[name], "name"))
-                message = f"there is a target `{name}` already, on line {place[0]}"
+                before = ("targets", first[name], "name")
+                line, _ = source.place(before)
+                where = f"on line {line}" if line else f"as `{write_path(before)}`"
+                message = f"there is a target `{name}` already, {where}"
                 problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             first[name] = position

@@ -46,7 +46,7 @@ from rejoinder.suite.cases import SAYING
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.load import Loaded, read_suite
 from rejoinder.suite.pruning import ANYTHING
-from rejoinder.suite.source import CasePlace, Source
+from rejoinder.suite.source import CasePlace, Source, SuiteText
 from rejoinder.suite.walk import Built
 from rejoinder.validation.lost_conversations import find_lost_conversations
 from rejoinder.validation.roles import names_asked
@@ -59,22 +59,7 @@ _REFERENCE_WORDS = {
 _LONGEST_SHOWN = 60
 
 
-def load(
-    path: str | Path,
-    *,
-    target: str | None = None,
-    targets_file: str | Path | None = None,
-    system_prompt: str | None = None,
-) -> Suite:
-    """Load a suite. `target` and `system_prompt` replace the suite's own. Raises SuiteError with every mistake
-    in it."""
-    file = None if targets_file is None else Path(targets_file)
-    options = LoadOptions(targets=() if target is None else (target,), targets_file=file, system_prompt=system_prompt)
-    [suite], _ = load_suites([Path(path)], options)
-    return suite
-
-
-def load_suites(files: Iterable[Path], options: LoadOptions) -> tuple[list[Suite], list[Problem]]:
+def load_suites(files: Iterable[Path | SuiteText], options: LoadOptions) -> tuple[list[Suite], list[Problem]]:
     """The suites and the warnings about them. Raises SuiteError with every mistake of every file."""
     review = review_labelled_case if options.labelled else review_case
     loaded = [read_suite(file, options, review=review) for file in files]

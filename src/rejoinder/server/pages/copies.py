@@ -56,15 +56,15 @@ def _copy(desk: Desk, request: Request) -> PlainTextResponse:
         raise ApiError(404, "this run has no such conversation")
     kind = request.query_params.get("as", "yaml")
     if kind == "yaml":
-        return PlainTextResponse(as_yaml(result, desk.root, look.id))
+        return PlainTextResponse(as_yaml(result, desk.root, look.id, desk.text_of(look, result.file)))
     if kind == "curl":
         return PlainTextResponse(as_curl(result, look.receipt, number_asked(request, "turn", 1)))
     raise ApiError(400, "`as` is yaml or curl")
 
 
-def as_yaml(result: Result, root: Path, run: str) -> str:
-    """A suite of one case."""
-    case = _written(result, root) or dict(_made(result))
+def as_yaml(result: Result, root: Path, run: str, text: str = "") -> str:
+    """A suite of one case. `text`: the YAML of a suite that is not a file."""
+    case = _written(result, root, text) or dict(_made(result))
     text = yaml.dump({"evals": [case]}, Dumper=_InertDumper, allow_unicode=True, sort_keys=False, width=100)
     target = result.target if _SIMPLE.fullmatch(result.target) else "TARGET"
     return f"# From run {run}. {_CASE_ALONE}\n# `rejoinder run FILE -m {target}` runs it.\n{text}"
@@ -86,15 +86,15 @@ def _text_of(dumper: _InertDumper, text: str) -> yaml.Node:
 _InertDumper.add_representer(str, _text_of)
 
 
-def _written(result: Result, root: Path) -> dict[str, Any] | None:
-    """The case as its file has it now; None where it cannot be found."""
-    if not result.file.endswith(_ENDINGS):
+def _written(result: Result, root: Path, text: str) -> dict[str, Any] | None:
+    """The case as its file has it now, or the text has it; None if it cannot be found."""
+    if not text and not result.file.endswith(_ENDINGS):
         return None
     with contextlib.suppress(OSError, RunDamaged, ValueError, RecursionError, yaml.YAMLError, YamlFault):
         path = (root / result.file).resolve()
         if not path.is_relative_to(root.resolve()):
             return None
-        document = parse_yaml(read_whole(path, LARGEST_SUITE).decode("utf-8")).data
+        document = parse_yaml(text or read_whole(path, LARGEST_SUITE).decode("utf-8")).data
         for key in ("evals", "evalcases", "tests", "cases"):
             cases: Any = document.get(key) if isinstance(document, dict) else None
             for one in cast("list[Any]", cases) if isinstance(cases, list) else ():

@@ -101,6 +101,13 @@ class Desk:
             raise no_run(run)
         return folder
 
+    def text_of(self, look: Look, file: str) -> str:
+        """The YAML of a suite of a run that is not a file, by its name in results; empty for other suites."""
+        try:
+            return RecordedRun(look.folder, self.root).text_of(file)
+        except RejoinderError:
+            return ""
+
     def look(self, run: str) -> Look:
         """Raises ApiError for a run that is not there."""
         folder = self.folder(run)

@@ -1,0 +1,1 @@
+"""Suites written in Python: their parts, named and spelled as in YAML."""

@@ -1,0 +1,1 @@
+"""The values that Python programs work with: suites, reports, and results as rows and words."""

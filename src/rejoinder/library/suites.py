@@ -1,0 +1,212 @@
+"""Suites for Python programs: loaded from files, texts and mappings, or written in Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+from rejoinder.authoring.keys import SuiteKeys
+from rejoinder.authoring.pieces import Value, mapping_of
+from rejoinder.errors import SuiteError
+from rejoinder.model import Case as LoadedCase
+from rejoinder.model import Suite as LoadedSuite
+from rejoinder.model import Target
+from rejoinder.suite.context import LoadOptions
+from rejoinder.suite.source import SuiteText, read_source
+from rejoinder.suite.yaml import parse_yaml
+from rejoinder.validation.review import load_suites
+from rejoinder.words.numbers import count, shortened
+from rejoinder.yaml_text import to_document
+
+NAMELESS = "suite"
+_LAST = ("cases", "evals")
+"""Keys that are written after all others."""
+
+
+class Cases(Sequence[LoadedCase]):
+    """The cases of a suite. Cases of large data sets are read from the disk, one at a time when iterated over. An index
+    reads the cases before it, too."""
+
+    def __init__(self, suite: LoadedSuite) -> None:
+        self._suite = suite
+        self._count: int | None = None
+
+    def __iter__(self) -> Iterator[LoadedCase]:
+        return iter(self._suite.cases)
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._count = sum(1 for _ in self)
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> LoadedCase: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[LoadedCase]: ...
+    def __getitem__(self, index: int | slice) -> LoadedCase | Sequence[LoadedCase]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        place = index if index >= 0 else len(self) + index
+        found = next(islice(self, place, None), None) if place >= 0 else None
+        if found is None:
+            raise IndexError(f"the suite has {count(len(self), 'case')}")
+        return found
+
+    def __repr__(self) -> str:
+        ids = ", ".join(case.id for case in islice(self, 4))
+        return f"<Cases: {count(len(self), 'case')}: {shortened(ids, 60)}>"
+
+
+class Suite(SuiteKeys):
+    """A suite: written in Python with the keys of YAML, or loaded by `load` and `loads`.
+
+    A suite written in Python is loaded when it is run, or when its cases are looked at; mistakes raise SuiteError.
+    """
+
+    _data: dict[str, Any] | None = None
+    _text: str | None = None
+    _loaded: LoadedSuite | None = None
+
+    @classmethod
+    def of_mapping(cls, mapping: Mapping[str, Value], folder: str | Path = ".") -> Suite:
+        """A suite from a mapping, as YAML would have it. Not loaded yet."""
+        suite = cls(folder=folder)
+        suite._data = mapping_of(mapping)
+        return suite
+
+    @classmethod
+    def of_loaded(cls, loaded: LoadedSuite) -> Suite:
+        """A suite that is loaded."""
+        suite = cls(folder=Path(loaded.path).parent)
+        suite._loaded, suite._text = loaded, loaded.text
+        return suite
+
+    def to_yaml(self) -> str:
+        """The suite as YAML: the text it was loaded from, or its keys, written as a person would."""
+        if self._text is None:
+            data = self.origin_data
+            first = {key: value for key, value in data.items() if key not in _LAST}
+            self._text = to_document(first | {key: data[key] for key in _LAST if key in data})
+        return self._text
+
+    @property
+    def origin_data(self) -> dict[str, Any]:
+        """Its keys and values, as YAML data."""
+        if self._data is None:
+            self._data = mapping_of({key: value for key, value in self.keys.items() if value is not None})
+        return self._data
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded is not None
+
+    @property
+    def loaded(self) -> LoadedSuite:
+        """The suite with everything resolved, as a run uses it. Raises SuiteError with every mistake."""
+        if self._loaded is None:
+            [self._loaded], _ = load_suites([self.origin], LoadOptions())
+        return self._loaded
+
+    @property
+    def origin(self) -> SuiteText:
+        """The text that it is loaded from."""
+        return SuiteText(self.to_yaml(), self.folder / _file_name(self.origin_data), has_lines=False)
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+        if self._loaded is not None:
+            return self._loaded.name
+        return _name_of(self.origin_data)
+
+    @property
+    def folder(self) -> Path:
+        """The folder in which its relative paths are looked up."""
+        return self.given_folder.absolute()
+
+    @property
+    def path(self) -> Path | None:
+        """Its file; None for a suite that is not a file."""
+        if self._loaded is None or self._loaded.folder is not None:
+            return None
+        return Path(self._loaded.path)
+
+    @property
+    def cases(self) -> Cases:
+        """Its cases with everything filled in, each once per variant and row, with `id`, `variant`, `tags`, `line`."""
+        return Cases(self.loaded)
+
+    @property
+    def targets(self) -> Mapping[str, Target]:
+        """Its own targets and the targets of its project, by name."""
+        return self.loaded.targets
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two suites say the same: their YAML has the same data, and the same folder."""
+        if not isinstance(other, Suite):
+            return NotImplemented
+        return self.folder == other.folder and self._read() == other._read()
+
+    __hash__ = None  # type: ignore[assignment] - compared by value
+
+    def _read(self) -> Any:
+        return parse_yaml(self.to_yaml()).data
+
+    def __repr__(self) -> str:
+        name = self.name or (self.path.name if self.path is not None else NAMELESS)
+        how_many = f": {count(len(Cases(self._loaded)), 'case')}" if self._loaded is not None else ""
+        return f"<Suite {name}{how_many}>"
+
+
+def _name_of(data: Mapping[str, Any]) -> str | None:
+    metadata = data.get("metadata")
+    names = (metadata.get("name") if isinstance(metadata, Mapping) else None, data.get("name"))
+    return next((name for name in names if isinstance(name, str) and name.strip()), None)
+
+
+def _file_name(data: Any) -> str:
+    """A name for a suite that is not a file, to tell it from others in a run."""
+    name = _name_of(data) if isinstance(data, Mapping) else None
+    return re.sub(r"[^\w.-]+", "-", name or "").strip("-.")[:80] or NAMELESS
+
+
+def load(
+    suite: str | Path | Mapping[str, Value],
+    *,
+    folder: str | Path = ".",
+    target: str | None = None,
+    targets_file: str | Path | None = None,
+    system_prompt: str | None = None,
+) -> Suite:
+    """Load a suite from a file, or from a mapping whose relative paths are in `folder`. `target` and `system_prompt`
+    replace the suite's own. Raises SuiteError with every mistake in it."""
+    origin = Suite.of_mapping(suite, folder).origin if isinstance(suite, Mapping) else Path(suite)
+    return _load(origin, target, targets_file, system_prompt)
+
+
+def loads(
+    text: str,
+    folder: str | Path = ".",
+    *,
+    target: str | None = None,
+    targets_file: str | Path | None = None,
+    system_prompt: str | None = None,
+) -> Suite:
+    """Load a suite from YAML text, whose relative paths are in `folder`. Raises SuiteError with every mistake in it."""
+    source, problems = read_source(SuiteText(text, Path(NAMELESS)), NAMELESS)
+    if source is None:
+        raise SuiteError(problems)
+    origin = SuiteText(text, Path(folder).absolute() / _file_name(source.document.data))
+    return _load(origin, target, targets_file, system_prompt)
+
+
+def _load(
+    origin: Path | SuiteText, target: str | None, targets_file: str | Path | None, system_prompt: str | None
+) -> Suite:
+    file = None if targets_file is None else Path(targets_file)
+    options = LoadOptions(targets=() if target is None else (target,), targets_file=file, system_prompt=system_prompt)
+    [loaded], _ = load_suites([origin], options)
+    return Suite.of_loaded(loaded)
