@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from rejoinder.formatting.judge import format_judge_prompts as format_judge_prompts
     from rejoinder.formatting.prompt import format_case as format_case
     from rejoinder.formatting.prompt import to_toon as to_toon
+    from rejoinder.library.report import RunReport as RunReport
+    from rejoinder.library.rows import CaseVerdict as CaseVerdict
     from rejoinder.library.suites import Suite as Suite
     from rejoinder.library.suites import load as load
     from rejoinder.library.suites import loads as loads
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rejoinder.model.comparisons import RunComparison as RunComparison
     from rejoinder.model.figures import GateResult as GateResult
     from rejoinder.model.forks import Fork as Fork
+    from rejoinder.report.failure import explain as explain
     from rejoinder.runs.options import Answers as Answers
     from rejoinder.runs.options import Confirm as Confirm
     from rejoinder.runs.options import Limits as Limits
@@ -57,7 +60,6 @@ if TYPE_CHECKING:
     from rejoinder.runs.options import RunOptions as RunOptions
     from rejoinder.runs.options import Selection as Selection
     from rejoinder.runs.options import Trust as Trust
-    from rejoinder.runs.report import RunReport as RunReport
     from rejoinder.validation.findings import validate as validate
     from rejoinder.views.actions import Action as Action
 
@@ -70,7 +72,9 @@ _NAMES = {
     "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
     "rejoinder.model.forks": "Fork",
     "rejoinder.runs.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
-    "rejoinder.runs.report": "RunReport",
+    "rejoinder.library.report": "RunReport",
+    "rejoinder.library.rows": "CaseVerdict",
+    "rejoinder.report.failure": "explain",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",

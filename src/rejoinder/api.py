@@ -26,6 +26,7 @@ from rejoinder.engine.interrupts import Deadline, passed_on
 from rejoinder.engine.observer import Observer
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.library.given import Suites, load_given
+from rejoinder.library.report import RunReport
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import MARGIN, GateResult
@@ -34,7 +35,7 @@ from rejoinder.project.folders import find_root
 from rejoinder.runs.options import Answers, Limits, Pace, RunOptions, Selection, Trust
 from rejoinder.runs.own_files import files_of, refuse_own_file
 from rejoinder.runs.recorded import RecordedRun, open_recorded, open_unfinished
-from rejoinder.runs.report import RunReport
+from rejoinder.runs.report import RunReport as StoredReport
 
 if TYPE_CHECKING:
     from rejoinder.runs.comparing import Part
@@ -61,7 +62,7 @@ def run(
     if answers.runs:
         raise UsageError("answers of earlier runs are for replay, grade and merge")
     suites, options = load_given(suite, _checked(options))
-    return _outside_loop(lambda: _start(suites, options, observer))
+    return RunReport.of(_outside_loop(lambda: _start(suites, options, observer)))
 
 
 def resume(
@@ -81,7 +82,7 @@ def resume(
         open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
     )
     options = _changed(recorded, pace, limits, trust)
-    return _outside_loop(lambda: _resume(recorded, options, observer, retry_errors))
+    return RunReport.of(_outside_loop(lambda: _resume(recorded, options, observer, retry_errors)))
 
 
 def replay(
@@ -94,7 +95,7 @@ def replay(
     """Replay a recorded run without any call; the result is a new run."""
     recorded = _open(run, trust_folder)
     options = structs.replace(recorded.options(), trust=trust)
-    return _outside_loop(lambda: engine.replay_run(recorded, options, observer))
+    return RunReport.of(_outside_loop(lambda: engine.replay_run(recorded, options, observer)))
 
 
 def grade(
@@ -112,7 +113,7 @@ def grade(
     recorded = _open(run, trust_folder)
     options = _changed(recorded, pace, limits, trust)
     suites = load_given(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
-    return _outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1]
+    return RunReport.of(_outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1])
 
 
 def fork(
@@ -132,7 +133,7 @@ def fork(
     recorded = _open(run, trust_folder)
     fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
     chosen = _checked(options.changed(cases=(case,), fork=fork))
-    return _outside_loop(lambda: engine.fork_run(recorded, chosen, observer))[0]
+    return RunReport.of(_outside_loop(lambda: engine.fork_run(recorded, chosen, observer))[0])
 
 
 def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer | None = None) -> RunReport:
@@ -140,13 +141,13 @@ def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer
     if isinstance(runs, str | Path) or not runs:
         raise UsageError("there are no runs to merge", "Give them as a list.")
     parts = tuple(_open(run, trust_folder) for run in runs)
-    return _outside_loop(lambda: engine.merge_runs(parts, observer))
+    return RunReport.of(_outside_loop(lambda: engine.merge_runs(parts, observer)))
 
 
 def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
     """A recorded run. Runs, sends and writes nothing."""
     recorded = _open(run, trust_folder)
-    return _outside_loop(lambda: engine.show_run(recorded))
+    return RunReport.of(_outside_loop(lambda: engine.show_run(recorded)))
 
 
 def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> RunComparison:
@@ -210,7 +211,7 @@ def gate(
     return gate_run(recorded, wanted, before, partial=partial)
 
 
-def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> RunReport:
+def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> StoredReport:
     if not options.selection.is_compared:
         return engine.start_run(suites, options, observer)
     from rejoinder.gates.against import Confirmer, start_compared
@@ -218,7 +219,7 @@ def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) 
     return start_compared(suites, options, Confirmer(observer))
 
 
-def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | None, retry_errors: bool) -> RunReport:
+def _resume(recorded: RecordedRun, options: RunOptions, observer: Observer | None, retry_errors: bool) -> StoredReport:
     if not options.selection.is_compared:
         return engine.resume_run(recorded, options, observer, retry_errors=retry_errors)
     from rejoinder.gates.against import Confirmer, resume_compared

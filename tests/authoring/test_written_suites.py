@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +213,9 @@ def test_a_suite_in_yaml_reads_as_a_person_would_write_it() -> None:
     )
     assert suite.to_yaml() == YAML
     assert (
-        repr(suite) == "<Suite arithmetic>" and len(suite.cases) == 2 and repr(suite) == "<Suite arithmetic: 2 cases>"
+        repr(suite) == "<Suite 'arithmetic'>"
+        and len(suite.cases) == 2
+        and repr(suite) == "<Suite 'arithmetic': 2 cases>"
     )
 
 
@@ -266,3 +270,17 @@ def test_parts_show_themselves_on_one_line() -> None:
     assert repr(checks.contains("voucher", weight=2)) == "checks.contains('voucher', weight=2)"
     assert repr(Case(id="a", prompt="b")) == "Case(id='a', prompt='b')"
     assert "follow_up=..." in repr(checks.match("*" * 99, follow_up=FollowUp("x", checks=[])))
+
+
+def test_nothing_for_authors_is_imported_before_it_is_used() -> None:
+    """Start-up time: runs of files need none of it."""
+    program = (
+        "import sys, rejoinder.cli.app, rejoinder.checks\n"
+        "from rejoinder.checks import registry\n"
+        "assert not [name for name in sys.modules if name.startswith('rejoinder.authoring')]\n"
+        "from rejoinder import checks\n"
+        "import rejoinder.checks.pairwise, rejoinder.checks.rubrics, rejoinder.checks.embeddings\n"
+        "assert [callable(one) for one in (checks.compare, checks.rubric, checks.semantic)] == [True] * 3\n"
+        "assert not hasattr(checks, 'comparison')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

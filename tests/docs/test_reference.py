@@ -24,7 +24,7 @@ FUNCTIONS = [
 STRUCTS: list[type[Struct]] = [
     *(PUBLIC[name] for name in ("RunOptions", "Selection", "Rounds", "Pace", "Limits", "Answers", "Trust")),
     *(Request, ChatMessage, ToolCall, Reply, Usage, rejoinder.Evidence, rejoinder.Opinion),
-    *(Result, TurnResult, CheckResult, Summary, rejoinder.GateResult, rejoinder.Action),
+    *(Result, TurnResult, CheckResult, Summary, rejoinder.GateResult, rejoinder.Action, rejoinder.CaseVerdict),
     *(rejoinder.RunChoices, rejoinder.RunState),
 ]
 

@@ -115,7 +115,7 @@ def test_cases_are_a_sequence(project: Project) -> None:
     for wrong in (18, -19):
         with pytest.raises(IndexError, match="the suite has 18 cases"):
             _ = found[wrong]
-    assert repr(found) == "<Cases: 18 cases: eval-1, eval-1, eval-2, eval-2>"
+    assert repr(found) == "<Cases: 18 cases: 'eval-1', 'eval-1', 'eval-2', 'eval-2'>"
     assert rejoinder.loads(TEXT).cases[0].line == 5
 
 

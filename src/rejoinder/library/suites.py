@@ -56,7 +56,7 @@ class Cases(Sequence[LoadedCase]):
         return found
 
     def __repr__(self) -> str:
-        ids = ", ".join(case.id for case in islice(self, 4))
+        ids = ", ".join(repr(case.id) for case in islice(self, 4))
         return f"<Cases: {count(len(self), 'case')}: {shortened(ids, 60)}>"
 
 
@@ -158,7 +158,7 @@ class Suite(SuiteKeys):
     def __repr__(self) -> str:
         name = self.name or (self.path.name if self.path is not None else NAMELESS)
         how_many = f": {count(len(Cases(self._loaded)), 'case')}" if self._loaded is not None else ""
-        return f"<Suite {name}{how_many}>"
+        return f"<Suite {name!r}{how_many}>"
 
 
 def _name_of(data: Mapping[str, Any]) -> str | None:

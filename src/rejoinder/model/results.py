@@ -574,6 +574,10 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """An additional trial of a case that failed and passes in a baseline. It was chosen by its outcome, so it does not
     count in any rate, total or baseline."""
 
+    def __repr__(self) -> str:
+        turn = f" on turn {len(self.turns)}" if self.turns else ""
+        return f"<Result {self.id!r} on {self.target!r}, trial {self.trial}: {self.status}{turn}>"
+
     @property
     def case(self) -> CaseName:
         """The identity that all its trials share."""

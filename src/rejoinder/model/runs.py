@@ -660,6 +660,16 @@ class Summary(Struct, frozen=True, kw_only=True):
         return _rate(self)
 
     @property
+    def in_short(self) -> str:
+        """`1 passed, 1 failed, 0 errors of 2, rate 0.5`"""
+        rate = self.rate
+        told = f"no rate ({rate.because})" if isinstance(rate, NoRate) else f"rate {round(rate.rate or 0, 3)}"
+        return f"{self.passed} passed, {self.failed} failed, {self.errors} errors of {self.total}, {told}"
+
+    def __repr__(self) -> str:
+        return f"<Summary: {self.in_short}>"
+
+    @property
     def decided(self) -> int:
         """The conversations that were to decide something."""
         return self.total - self.apart - (0 if self.spoilt is None else self.spoilt.conversations)

@@ -110,6 +110,10 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tools that the model may call: the suite's, then the case's own."""
     max_tool_rounds: int = MOST_ROUNDS
 
+    def __repr__(self) -> str:
+        variant = f" with {self.variant!r}" if self.variant else ""
+        return f"<Case {self.id!r}{variant}, line {self.line}>"
+
 
 def title_of(case: Case) -> str:
     """A case's name in reports: its name, else the first line of the user's last text; for a simulated user that writes

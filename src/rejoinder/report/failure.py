@@ -10,7 +10,7 @@ from msgspec import structs
 from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.report.course_rows import write_course
 from rejoinder.report.problems import columns_of, printable
-from rejoinder.report.styled import Form, Line, Piece, Role, beside, fitted, line, mark, safe, wrap
+from rejoinder.report.styled import PLAIN, Form, Line, Piece, Role, beside, fitted, line, mark, plain_text, safe, wrap
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import (
     Against,
@@ -18,6 +18,7 @@ from rejoinder.views.course import (
     against,
     caved_at,
     doubted_turns,
+    outcome_words,
     places_of,
     spans_of,
     turn_words,
@@ -77,6 +78,16 @@ def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:
     yield from _exchange(result, found, form)
     inner = form if form.width is None else structs.replace(form, width=form.room - 2)
     yield from ((Piece("  "), *row) for row in write_course(view_conversation(result), inner))
+
+
+def explain(result: Result) -> str:
+    """Why a conversation did not pass, in plain text: its checks, the last message and the reply. A conversation that
+    passed or was skipped has one line."""
+    words = outcome_words(result)
+    words = words[0].lower() + words[1:]
+    if result.status not in ("failed", "error"):
+        return f"{safe(result.id)}: {words}"
+    return "\n".join(map(plain_text, write_failure(result, PLAIN, words)))
 
 
 def _why(one: Against, form: Form) -> Line:

@@ -10,7 +10,7 @@ import contextlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import overload
 
 import msgspec
 from msgspec import structs
@@ -147,8 +147,15 @@ class Results(Sequence[Result]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Result]: ...
+    def __getitem__(self, index: int | slice) -> Result | Sequence[Result]:
         return list(self)[index]
+
+    def __repr__(self) -> str:
+        return f"<Results: {len(self):,} in {self.path}>"
 
 
 class EveryResult:
