@@ -213,9 +213,9 @@ def suite_of(writer: Writer) -> str:
         `folder`: the folder in which its relative paths are looked up.
 {explained}
         """
-        self.keys: dict[str, object] = {{
+        self._keys: dict[str, object] = {{
 {given}        }}
-        self.given_folder = Path(folder)
+        self._given_folder = Path(folder)
 '''
 
 

@@ -426,7 +426,7 @@ class SuiteKeys:
         `max_tool_rounds`: The number of times that the answers of tools are handed to the model in one turn; 10 by
             default.
         """
-        self.keys: dict[str, object] = {
+        self._keys: dict[str, object] = {
             "name": name,
             "description": description,
             "metadata": metadata,
@@ -450,4 +450,4 @@ class SuiteKeys:
             "tools": tools,
             "max_tool_rounds": max_tool_rounds,
         }
-        self.given_folder = Path(folder)
+        self._given_folder = Path(folder)

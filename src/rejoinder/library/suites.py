@@ -96,7 +96,7 @@ class Suite(SuiteKeys):
     def origin_data(self) -> dict[str, Any]:
         """Its keys and values, as YAML data."""
         if self._data is None:
-            self._data = mapping_of({key: value for key, value in self.keys.items() if value is not None})
+            self._data = mapping_of({key: value for key, value in self._keys.items() if value is not None})
         return self._data
 
     @property
@@ -125,7 +125,7 @@ class Suite(SuiteKeys):
     @property
     def folder(self) -> Path:
         """The folder in which its relative paths are looked up."""
-        return self.given_folder.absolute()
+        return self._given_folder.absolute()
 
     @property
     def path(self) -> Path | None:
