@@ -11,6 +11,12 @@ TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
     from typing import Any
 
+    from rejoinder.api import afork as afork
+    from rejoinder.api import agrade as agrade
+    from rejoinder.api import amerge as amerge
+    from rejoinder.api import areplay as areplay
+    from rejoinder.api import aresume as aresume
+    from rejoinder.api import arun as arun
     from rejoinder.api import bless as bless
     from rejoinder.api import compare as compare
     from rejoinder.api import compare_targets as compare_targets
@@ -65,7 +71,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "rejoinder.api": (
-        "bless compare compare_targets compare_variants export fork gate grade merge next_steps replay resume run show"
+        "afork agrade amerge areplay aresume arun bless compare compare_targets compare_variants export fork gate grade"
+        " merge next_steps replay resume run show"
     ),
     "rejoinder.authoring.keys": "Case FollowUp Turn",
     "rejoinder.checks.plugins": "check",

@@ -12,17 +12,15 @@ UsageError for a run that is not possible. A run is given as a report, or named 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from rejoinder.engine import run as engine
-from rejoinder.engine.interrupts import Deadline, passed_on
+from rejoinder.engine.callers import awaited, outside_loop
 from rejoinder.engine.observer import Observer
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.library.given import Suites, load_given
@@ -43,9 +41,9 @@ if TYPE_CHECKING:
 
 Run: TypeAlias = RunReport | str | Path | None
 """A recorded run: its report, its name or its folder; None is the latest."""
-T = TypeVar("T")
 
 
+@outside_loop
 def run(
     suite: Suites,
     *,
@@ -62,9 +60,10 @@ def run(
     if answers.runs:
         raise UsageError("answers of earlier runs are for replay, grade and merge")
     suites, options = load_given(suite, _checked(options))
-    return RunReport.of(_outside_loop(lambda: _start(suites, options, observer)))
+    return RunReport.of(_start(suites, options, observer))
 
 
+@outside_loop
 def resume(
     run: Run = None,
     *,
@@ -82,9 +81,10 @@ def resume(
         open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
     )
     options = _changed(recorded, pace, limits, trust)
-    return RunReport.of(_outside_loop(lambda: _resume(recorded, options, observer, retry_errors)))
+    return RunReport.of(_resume(recorded, options, observer, retry_errors))
 
 
+@outside_loop
 def replay(
     run: Run = None,
     *,
@@ -95,9 +95,10 @@ def replay(
     """Replay a recorded run without any call; the result is a new run."""
     recorded = _open(run, trust_folder)
     options = structs.replace(recorded.options(), trust=trust)
-    return RunReport.of(_outside_loop(lambda: engine.replay_run(recorded, options, observer)))
+    return RunReport.of(engine.replay_run(recorded, options, observer))
 
 
+@outside_loop
 def grade(
     run: Run = None,
     suite: Suites = (),
@@ -113,9 +114,10 @@ def grade(
     recorded = _open(run, trust_folder)
     options = _changed(recorded, pace, limits, trust)
     suites = load_given(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
-    return RunReport.of(_outside_loop(lambda: engine.grade_run(recorded, suites, options, observer))[1])
+    return RunReport.of(engine.grade_run(recorded, suites, options, observer)[1])
 
 
+@outside_loop
 def fork(
     run: Run,
     case: str,
@@ -133,23 +135,33 @@ def fork(
     recorded = _open(run, trust_folder)
     fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
     chosen = _checked(options.changed(cases=(case,), fork=fork))
-    return RunReport.of(_outside_loop(lambda: engine.fork_run(recorded, chosen, observer))[0])
+    return RunReport.of(engine.fork_run(recorded, chosen, observer)[0])
 
 
+@outside_loop
 def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer | None = None) -> RunReport:
     """Merge the parts that `Selection(shard=...)` made into one run. Makes no calls."""
     if isinstance(runs, str | Path) or not runs:
         raise UsageError("there are no runs to merge", "Give them as a list.")
     parts = tuple(_open(run, trust_folder) for run in runs)
-    return RunReport.of(_outside_loop(lambda: engine.merge_runs(parts, observer)))
+    return RunReport.of(engine.merge_runs(parts, observer))
 
 
+arun = awaited(run)
+aresume = awaited(resume)
+areplay = awaited(replay)
+agrade = awaited(grade)
+afork = awaited(fork)
+amerge = awaited(merge)
+
+
+@outside_loop
 def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
     """A recorded run. Runs, sends and writes nothing."""
-    recorded = _open(run, trust_folder)
-    return RunReport.of(_outside_loop(lambda: engine.show_run(recorded)))
+    return RunReport.of(engine.show_run(_open(run, trust_folder)))
 
 
+@outside_loop
 def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> RunComparison:
     """Compare run `b` with run `a`, case by case; each may be the name of a baseline. Without both, the last two runs
     of the same suites; without `b`, `a` and the latest. `margin`: differences up to it count as none. Runs, sends and
@@ -157,11 +169,10 @@ def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folde
     from rejoinder.runs.comparing import Wanted, compare_all, runs_to_compare
 
     named = [_named(run, trust_folder) for run in (a, b) if run is not None]
-    return _outside_loop(
-        lambda: compare_all(map(engine.sound_run, runs_to_compare(named, trust=trust_folder)), Wanted(margin))[0]
-    )
+    return compare_all(map(engine.sound_run, runs_to_compare(named, trust=trust_folder)), Wanted(margin))[0]
 
 
+@outside_loop
 def compare_targets(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
     """Compare each target of a run with its first, case by case. Runs, sends and writes nothing."""
     from rejoinder.runs.comparing import TARGETS
@@ -169,6 +180,7 @@ def compare_targets(run: Run = None, *, margin: float = MARGIN, trust_folder: bo
     return _compare_parts(run, TARGETS, margin, trust_folder)
 
 
+@outside_loop
 def compare_variants(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
     """Compare each variant of a run with its first, case by case. Runs, sends and writes nothing."""
     from rejoinder.runs.comparing import VARIANTS
@@ -179,10 +191,10 @@ def compare_variants(run: Run = None, *, margin: float = MARGIN, trust_folder: b
 def _compare_parts(run: Run, part: Part, margin: float, trust: bool) -> list[RunComparison]:
     from rejoinder.runs.comparing import Wanted, compare_parts
 
-    recorded = _open(run, trust)
-    return _outside_loop(lambda: compare_parts(engine.sound_run(recorded), part, Wanted(margin)))
+    return compare_parts(engine.sound_run(_open(run, trust)), part, Wanted(margin))
 
 
+@outside_loop
 def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path:
     """Save the verdicts of a run as a baseline of the project; return the baseline's file. Raises UsageError for a run
     that has not finished or, unless `partial`, has only some cases of its suites."""
@@ -191,6 +203,7 @@ def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path
     return bless_run(_open(run, trust=False), name, partial=partial).path
 
 
+@outside_loop
 def gate(
     run: Run = None,
     *,
@@ -236,6 +249,7 @@ def next_steps(run: Run = None, *, trust_folder: bool = False) -> tuple[Action, 
     return next_actions(report)
 
 
+@outside_loop
 def export(run: Run, to: str | None, out: str | Path) -> None:
     """Write a recorded run to a file in the format `to`, or the format of the file's suffix. Raises RunDamaged if the
     run was modified."""
@@ -244,7 +258,7 @@ def export(run: Run, to: str | None, out: str | Path) -> None:
     path = Path(out)
     find_format(path, to)
     recorded = _open(run, trust=False)
-    report = _outside_loop(lambda: engine.sound_run(recorded))
+    report = engine.sound_run(recorded)
     refuse_own_file(path, files_of(recorded))
     try:
         write_results(report, path, to)
@@ -290,19 +304,3 @@ def _checked(options: RunOptions) -> RunOptions:
         expected, _, place = str(error).partition(" - at `$.")
         name = place.rstrip("`").rpartition(".")[2] or "an option"
         raise UsageError(f"{name}: {expected[:1].lower()}{expected[1:]}") from None
-
-
-def _outside_loop(work: Callable[[], T]) -> T:
-    """Run the work in a separate thread if it is called from a coroutine or a notebook, whose loop cannot be used."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        try:
-            return work()
-        finally:
-            Deadline.call_off()  # the program that called us decides when it ends
-    try:
-        with passed_on(), ThreadPoolExecutor(1) as thread:
-            return thread.submit(work).result()
-    finally:
-        Deadline.call_off()

@@ -72,7 +72,7 @@ class Cache:
         with self._explained(), contextlib.ExitStack() as failed:
             self._refuse_links()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._store = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            self._store = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             failed.callback(self.close)
             self._store.execute("pragma trusted_schema = off")
             self._refuse_others()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec import structs
 
 from rejoinder.engine.answers import EndIfMissing
 from rejoinder.engine.calls import Source
+from rejoinder.engine.loops import complete
 from rejoinder.engine.make_result import ResultKeeper
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.setup import Setup
@@ -33,7 +32,7 @@ def derive_run(recorded: RecordedRun, suites: list[Suite], then: tuple[Source, .
     scratch = Scratch()
     writer = ResultWriter(scratch.path)
     worker = Worker(setup, folder, ResultKeeper(writer, setup), Observer())
-    ending = asyncio.run(worker.read(history, scratch.delete, then))
+    ending = complete(worker.read(history, scratch.delete, then))
     if ending.failure is not None:
         scratch.delete()
         raise ending.failure

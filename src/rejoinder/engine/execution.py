@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from rejoinder._version import __version__
 from rejoinder.engine.budget import Budget
 from rejoinder.engine.calls import Tape
 from rejoinder.engine.executor import Executor
+from rejoinder.engine.loops import complete
 from rejoinder.engine.make_result import ResultKeeper
 from rejoinder.engine.new_receipt import new_receipt
 from rejoinder.engine.observer import Observer
@@ -152,7 +152,7 @@ class Execution:
         worker = Worker(setup, folder, ResultKeeper(writer, setup), observer, self._executor)
         budget = self._open_budget(spent)
         try:
-            ending = asyncio.run(worker.work(self._sources, history, budget))
+            ending = complete(worker.work(self._sources, history, budget))
             if ending.failure is not None:
                 raise ending.failure
         except BaseException:

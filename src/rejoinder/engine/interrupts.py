@@ -24,6 +24,8 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, ClassVar
 
+from rejoinder.engine.loops import caller_loop
+
 EXIT_CODE = 130
 TICK_S = 0.1
 MOST_TICKS = 15
@@ -40,43 +42,53 @@ class Interrupts:
 
     `save` is called in another thread when the process is about to be ended. Outside the main thread nothing is
     installed: a program that runs suites in other threads handles signals itself, or passes them on (`passed_on`).
+    A program that awaits a verb stops it by cancelling its own task, and its process is never ended.
     """
 
     in_threads: ClassVar[list[Interrupts]] = []
+    missed: ClassVar[int] = 0
+    """Signals that were to be passed on while no run in a thread was ready for them."""
 
     def __init__(self, finish: Callable[[], None] | None, save: Callable[[], object]) -> None:
         self._finish = finish
         self._save = save
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        self._signals: _Signals | None = None
         self._deadline: Deadline | None = None
+        self._opened = contextlib.ExitStack()
         self.count = 0
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            self._signals = _Signals(self._receive)
+        caller = caller_loop()
+        if caller is not None:
+            self._opened.enter_context(caller.stops(self._stop))
+        elif threading.current_thread() is threading.main_thread():
+            self._opened.callback(_Signals(self._receive).close)
         else:
             Interrupts.in_threads.append(self)
+            self._opened.callback(Interrupts.in_threads.remove, self)
+            for _ in range(Interrupts.missed):
+                self._receive(signal.SIGINT)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._signals is not None:
-            self._signals.close()
-        else:
-            Interrupts.in_threads.remove(self)
+        self._opened.close()
         if self._deadline is not None:
             self._deadline.loop_ended.set()
 
     def _receive(self, number: int) -> None:
         """In the thread that reads signals."""
-        self.count += 1
-        if number == signal.SIGINT and self.count == 1 and self._finish is not None:
-            self._call(self._finish)
-            return
-        if self._deadline is None:
+        may_finish = number == signal.SIGINT and self.count == 0 and self._finish is not None
+        if not may_finish and self._deadline is None:
             self._deadline = Deadline(self._save)
-        if self._task is not None:
+        self._stop(at_once=number != signal.SIGINT)
+
+    def _stop(self, *, at_once: bool = False) -> None:
+        """Finish what is in progress if this is the first request; stop at once if it is not."""
+        self.count += 1
+        if self._finish is not None and self.count == 1 and not at_once:
+            self._call(self._finish)
+        elif self._task is not None:
             self._call(self._task.cancel)
 
     def _call(self, function: Callable[[], Any]) -> None:
@@ -92,13 +104,16 @@ def passed_on() -> Generator[None]:
         return
 
     def receive(number: int, _: object) -> None:
+        Interrupts.missed += not Interrupts.in_threads
         for interrupts in list(Interrupts.in_threads):
             interrupts._receive(number)  # pyright: ignore[reportPrivateUsage]
 
+    Interrupts.missed = 0
     before = signal.signal(signal.SIGINT, receive)
     try:
         yield
     finally:
+        Interrupts.missed = 0
         signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 

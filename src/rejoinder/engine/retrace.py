@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
 
@@ -10,6 +9,7 @@ from rejoinder.engine.answers import EndIfMissing, JournalSource
 from rejoinder.engine.calls import Call, Source, Tape
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.known_secrets import known_secrets
+from rejoinder.engine.loops import complete
 from rejoinder.engine.plan import Job, plan, survey_plan
 from rejoinder.engine.player import Player
 from rejoinder.errors import UsageError
@@ -79,7 +79,7 @@ def recorded_conversation(
             f"Name one with --variant: {', '.join(variants)}.",
         )
     wanted = [job for name in asked.targets for job in jobs if job.prepared.target.name == name]
-    tape, _ = asyncio.run(retrace((wanted or jobs)[0], told))
+    tape, _ = complete(retrace((wanted or jobs)[0], told))
     turn = fork.turn
     had = sum(call.kind == "candidate" and answer is not None for call, answer in tape.calls)
     if turn > had + 1 or (turn > 1 and turn > had):

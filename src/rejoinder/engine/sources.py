@@ -6,7 +6,6 @@ of a call that none of them answers.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from rejoinder.engine.answers import (
 from rejoinder.engine.calls import Call, Models, Source, Tape
 from rejoinder.engine.journal_writer import Journal
 from rejoinder.engine.live import Live
+from rejoinder.engine.loops import complete
 from rejoinder.engine.plan import Job, place_of, plan
 from rejoinder.engine.retrace import retrace, unreadable_answers
 from rejoinder.engine.setup import Setup
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 def refuse_closed(setup: Setup, told: Mapping[str, Told]) -> None:
     """Raises why a judge could not be opened, where a conversation needs an answer of it that is not recorded."""
-    if setup.closed and (error := asyncio.run(_find_closed(setup, told))) is not None:
+    if setup.closed and (error := complete(_find_closed(setup, told))) is not None:
         raise error
 
 
@@ -207,7 +207,7 @@ class RunSources:
         many they are."""
         known = {**self.told, **(history.told if history is not None else {})}
         setup, asks = self._setup, self._setup.options.answers.asks
-        unreadable = asyncio.run(unreadable_answers(plan(setup.suites, setup.options), known))
+        unreadable = complete(unreadable_answers(plan(setup.suites, setup.options), known))
         again = {key for key, told in known.items() if told.has_failed} | {call.key for call in unreadable}
         if self._cache is not None:
             self._cache.forget(unreadable)

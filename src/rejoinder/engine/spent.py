@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
+from rejoinder.engine.loops import complete
 from rejoinder.engine.plan import plan
 from rejoinder.engine.retrace import retrace
 from rejoinder.engine.setup import Setup
@@ -40,7 +40,7 @@ def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) 
     if not ledger.unknown:
         return history, ledger.spent
     known = {**parts.told(setup.mask), **history.told}
-    return history, ledger.spent + asyncio.run(_most_of(ledger.unknown, known, setup))
+    return history, ledger.spent + complete(_most_of(ledger.unknown, known, setup))
 
 
 async def _most_of(unknown: Mapping[str, int], told: Mapping[str, Told], setup: Setup) -> Amount:

@@ -20,6 +20,7 @@ from rejoinder.engine.interrupts import Interrupts
 from rejoinder.engine.journal_writer import Journal
 from rejoinder.engine.kept import Kept, said_again_words
 from rejoinder.engine.live import Live
+from rejoinder.engine.loops import caller_loop
 from rejoinder.engine.make_result import ResultKeeper
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job, plan
@@ -135,7 +136,7 @@ class Worker:
             budget.when_reached(stop)
 
         try:
-            with Interrupts(finish, lambda: self._save(journal)) as interrupts, redirect_user_output():
+            with Interrupts(finish, lambda: self._save(journal)) as interrupts, _own_output():
                 played = sources.for_run(live, journal, history)
                 failure = await self._play_all(played, sources)
                 if self._failed_fast and failure is None and not interrupts.count and not _has_spent_all(budget):
@@ -305,6 +306,11 @@ class Worker:
         end_processes()
         self._folder.log("ended by a signal; the event loop was busy")
         self._observer.cut_off(self._folder.id)
+
+
+def _own_output() -> contextlib.AbstractContextManager[None]:
+    """Keep standard output for results. Where a program awaits the run, its standard output is its own."""
+    return redirect_user_output() if caller_loop() is None else contextlib.nullcontext()
 
 
 def folder_failure(folder: RunFolder, error: BaseException) -> JournalError:
