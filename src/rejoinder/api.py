@@ -25,6 +25,7 @@ from rejoinder.engine.observer import Observer
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.library.given import Suites, load_given
 from rejoinder.library.report import RunReport
+from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import MARGIN, GateResult
@@ -34,6 +35,7 @@ from rejoinder.runs.options import Answers, Limits, Pace, RunOptions, Selection,
 from rejoinder.runs.own_files import files_of, refuse_own_file
 from rejoinder.runs.recorded import RecordedRun, open_recorded, open_unfinished
 from rejoinder.runs.report import RunReport as StoredReport
+from rejoinder.user_code.given import supply
 
 if TYPE_CHECKING:
     from rejoinder.runs.comparing import Part
@@ -47,6 +49,7 @@ Run: TypeAlias = RunReport | str | Path | None
 def run(
     suite: Suites,
     *,
+    target: AnyTarget | None = None,
     repeat: int = 1,
     selection: Selection = Selection(),
     pace: Pace = Pace(),
@@ -55,11 +58,11 @@ def run(
     trust: Trust = Trust(),
     observer: Observer | None = None,
 ) -> RunReport:
-    """Run suites as a new run of their project."""
+    """Run suites as a new run of their project. `target` replaces the targets that the suites name."""
     options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
     if answers.runs:
         raise UsageError("answers of earlier runs are for replay, grade and merge")
-    suites, options = load_given(suite, _checked(options))
+    suites, options = load_for(target, suite, _checked(options))
     return RunReport.of(_start(suites, options, observer))
 
 
@@ -67,6 +70,7 @@ def run(
 def resume(
     run: Run = None,
     *,
+    target: OwnTarget | None = None,
     retry_errors: bool = False,
     pace: Pace | None = None,
     limits: Limits | None = None,
@@ -76,10 +80,12 @@ def resume(
 ) -> RunReport:
     """Continue a run: recorded calls are not repeated, except, with `retry_errors`, failed ones. `pace` and `limits`
     replace the run's own. Without a name it is the latest run that is unfinished or, with `retry_errors`, has errors.
-    `trust_folder`: use the folder's own copy of its suites."""
+    `target`: the Python object that the run asked, which no file holds. `trust_folder`: use the folder's own copy of
+    its suites."""
     recorded = (
         open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
     )
+    recorded = recorded if target is None else recorded.with_target(supply(target))
     options = _changed(recorded, pace, limits, trust)
     return RunReport.of(_resume(recorded, options, observer, retry_errors))
 
@@ -103,6 +109,7 @@ def grade(
     run: Run = None,
     suite: Suites = (),
     *,
+    target: OwnTarget | None = None,
     pace: Pace | None = None,
     limits: Limits | None = None,
     trust: Trust = Trust(),
@@ -110,8 +117,10 @@ def grade(
     observer: Observer | None = None,
 ) -> RunReport:
     """Re-grade the replies of a run by the checks of suites, or by the current checks of the run's own suites. Only
-    judges are called. `pace` and `limits` replace the run's own."""
+    judges are called. `pace` and `limits` replace the run's own. `target`: the Python object that the run asked, if it
+    is its own judge."""
     recorded = _open(run, trust_folder)
+    recorded = recorded if target is None else recorded.with_target(supply(target))
     options = _changed(recorded, pace, limits, trust)
     suites = load_given(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
     return RunReport.of(engine.grade_run(recorded, suites, options, observer)[1])
@@ -123,6 +132,7 @@ def fork(
     case: str,
     turn: int = 1,
     *,
+    target: AnyTarget | None = None,
     prompt: str | None = None,
     system: str | None = None,
     options: RunOptions = RunOptions(),
@@ -131,8 +141,8 @@ def fork(
 ) -> RunReport:
     """Fork one conversation of a run at a turn, with a new message or other instructions; the turns before it are kept.
     If the run has several targets or repeats, `options.answers.fork` chooses the conversation: `Fork(of="demo",
-    trial=3)`."""
-    recorded = _open(run, trust_folder)
+    trial=3)`. `target` continues the conversation in place of the run's target."""
+    recorded, options = fork_with(target, _open(run, trust_folder), options)
     fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
     chosen = _checked(options.changed(cases=(case,), fork=fork))
     return RunReport.of(engine.fork_run(recorded, chosen, observer)[0])

@@ -85,5 +85,5 @@ def only_failed(recorded: RecordedRun, options: RunOptions) -> FailedAgain:
     by_target = Counter(pair.target for pair in pairs)
     parts = ", ".join(f"{number:,} on {target}" for target, number in by_target.items())
     targets_file = selection.targets_file or earlier.targets_file
-    options = options.changed(pairs=pairs, targets=earlier.targets, targets_file=targets_file)
+    options = options.changed(pairs=pairs, targets=earlier.targets, targets_file=targets_file, given=earlier.given)
     return FailedAgain(options, f"{again}: {parts}{rest}")

@@ -18,7 +18,8 @@ from rejoinder.runs.receipt import now
 def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | None]) -> Receipt:
     """`earlier`: the models of earlier runs, by target."""
     targets = {target.name: (suite, target) for suite, target in setup.survey.targets}
-    hidden = ("runs", "asks", "otherwise")
+    hidden, given = ("runs", "asks", "otherwise", "given"), setup.options.selection.given
+    code = {} if given is None else {given.name: given.code}
     receipt = Receipt(
         id=folder.id,
         status="running",
@@ -28,7 +29,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         folder=str(folder.path),
         suites=tuple(SuiteOfRun(suite.path, suite.name, suite.files) for suite in setup.suites),
         targets=tuple(
-            TargetOfRun(target.name, target.provider, setup.model_of(suite, target, earlier))
+            TargetOfRun(target.name, target.provider, setup.model_of(suite, target, earlier), code.get(target.name))
             for suite, target in targets.values()
         ),
         options={name: value for name, value in setup.options.flat().items() if name not in hidden},

@@ -137,6 +137,7 @@ def fork_run(
     options = options.changed(
         targets=selection.targets or ((fork.of,) if fork.of else before.selection.targets),
         variants=selection.variants or before.selection.variants,
+        given=selection.given or before.selection.given,
         targets_file=selection.targets_file or before.selection.targets_file,
         system_prompt=before.selection.system_prompt,
         fork=structs.replace(fork, run=folder.id, folder=str(folder.path), of=fork.of or taken or ""),

@@ -19,7 +19,7 @@ from msgspec import structs
 from rejoinder.engine.retries import NO_REFUSALS, Refusals, Tries, read_retries
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
-from rejoinder.model.providers import row_of
+from rejoinder.model.providers import CALLABLE, row_of
 from rejoinder.model.runs import LimiterResult, TargetCalls
 from rejoinder.model.spending import Amount
 from rejoinder.project.dotenv import Environment
@@ -29,7 +29,7 @@ from rejoinder.providers.registry import info_of, is_plugin, open_provider
 from rejoinder.providers.settings import model_of, normalize_keys
 from rejoinder.providers.shared import Exchange
 from rejoinder.runs.options import RunOptions
-from rejoinder.runs.secrets import Mask
+from rejoinder.runs.secrets import Mask, names_secret
 from rejoinder.runs.target_identity import identity_of
 from rejoinder.user_code.functions import FunctionFault
 from rejoinder.words.numbers import listed
@@ -356,16 +356,20 @@ class OpenTargets:
 
     def _identity(self, suite: Suite, target: Target) -> tuple[object, ...]:
         """All that an open target depends on."""
+        if target.provider == CALLABLE:
+            return target, id(suite.callables.get(target.name))
         folder = Path(suite.path).parent if info_of(target.provider).runs_code else None
         return target, suite.root, folder, self._environment(suite, target)
 
     def _open_anew(self, suite: Suite, target: Target) -> OpenTarget:
         if self._options.trust.no_code and info_of(target.provider).runs_code:
             raise UsageError(f"target `{target.name}` runs code of the project, and --no-code refuses that")
+        self._refuse_unusable(target)
         environment = self._environment(suite, target)
         ready = self._fill_in(target, environment)
         try:
-            provider = open_provider(ready, (str(Path(suite.path).parent), suite.root), environment, self.exchange)
+            folders, value = (str(Path(suite.path).parent), suite.root), suite.callables.get(target.name)
+            provider = open_provider(ready, folders, environment, self.exchange, value)
         except RejoinderError as error:
             error.message = Mask(self.collect_secrets([suite])).hide_text(error.message)
             raise
@@ -373,6 +377,23 @@ class OpenTargets:
         if not self._options.trust.trust_env:
             _refuse_foreign_way(opened, self.environment_of, {**self.secrets, **suite.secrets})
         return opened
+
+    def _refuse_unusable(self, target: Target) -> None:
+        """Raises UsageError for a recorded target of a program that cannot be called as it is recorded."""
+        given = self._options.selection.given
+        if given is None or given.name != target.name or target.provider == CALLABLE:
+            return
+        if given.is_foreign:
+            raise UsageError(
+                f"target `{target.name}` comes from a run folder that was not written by your rejoinder",
+                "Give the target again: rejoinder.resume(run, target=...). Or trust the folder: trust_folder=True.",
+            )
+        if names_secret(msgspec.json.encode(target.settings).decode()):
+            raise UsageError(
+                f"target `{target.name}` was given with a secret, which is never written down",
+                "Give the target again: rejoinder.resume(run, target=...). With `${{ VARIABLE }}` in place of the"
+                " secret that is not necessary.",
+            )
 
     def _fill_in(self, target: Target, environment: Mapping[str, str]) -> Target:
         """The target with its variables filled in, and the longest reply of the command where it sets none."""

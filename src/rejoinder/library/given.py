@@ -14,6 +14,7 @@ from rejoinder.model import Suite as LoadedSuite
 from rejoinder.runs.loading import load_options
 from rejoinder.runs.options import RunOptions
 from rejoinder.suite.discover import find_files
+from rejoinder.suite.given_target import with_given
 from rejoinder.suite.source import SuiteText
 from rejoinder.validation.review import load_suites
 
@@ -34,7 +35,14 @@ def load_given(given: Suites, options: RunOptions, *, asks: bool = True) -> tupl
     places = [_places_of(one) for one in several]
     origins = [one for place in places for one in place if not isinstance(one, LoadedSuite)]
     loaded = iter(load_suites(origins, load_options(options, asks=asks))[0])
-    suites = [one if isinstance(one, LoadedSuite) else next(loaded) for place in places for one in place]
+    added = options.selection.given
+
+    def ready(one: LoadedSuite | Path | SuiteText) -> LoadedSuite:
+        if not isinstance(one, LoadedSuite):
+            return next(loaded)
+        return one if added is None else with_given(one, added)
+
+    suites = [ready(one) for place in places for one in place]
     _refuse_same_names(suites)
     return suites, options
 

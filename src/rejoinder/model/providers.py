@@ -167,6 +167,10 @@ READY_NAMES = {"gemini": "gemini-cli"}
 """Targets that need no definition and whose name differs from their provider's: `gemini/MODEL` is Google's API."""
 
 
+CALLABLE = "callable"
+"""The provider of a target that a program gave as a Python object. No file can name it."""
+
+
 def row_of(provider: str) -> ProviderInfo:
     """The known properties of a provider, without running third-party code: none for a plug-in."""
     return PROVIDERS.get(provider) or ProviderInfo()

@@ -30,6 +30,7 @@ from rejoinder.model.figures import (
     Transitions,
     why_untested,
 )
+from rejoinder.model.given import CodeOfTarget
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.plans import Condition
 from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult
@@ -71,10 +72,11 @@ class SuiteOfRun(Struct, frozen=True, omit_defaults=True):
         return self.name or PurePath(self.path).name
 
 
-class TargetOfRun(Struct, frozen=True):
+class TargetOfRun(Struct, frozen=True, omit_defaults=True):
     name: str
     provider: str
     model: str | None
+    code: CodeOfTarget | None = None
 
 
 class LimiterResult(Struct, frozen=True):

@@ -188,5 +188,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     secrets: dict[str, str] = field(default_factory=dict[str, str])
     """Secret values that the suite used, with the expression that names each."""
     loaded_with: LoadedWith = LoadedWith()
+    callables: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The Python objects of targets that a program gave, by name. They are never stored."""
     files: dict[str, str] = field(default_factory=dict[str, str])
     """The files of the suite's texts, relative to the project's root, each with the SHA-256 of its text."""

@@ -30,7 +30,7 @@ from rejoinder.model.providers import ProviderInfo, Traits
 from rejoinder.project.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.vector_bytes import check_vector, no_embeddings, pack_vector
-from rejoinder.user_code.functions import FunctionFault, call_function, in_words, raised_at
+from rejoinder.user_code.functions import FunctionFault, call_function, in_words, raised_at, recordable
 
 
 class PythonProvider:
@@ -57,7 +57,12 @@ class PythonProvider:
                 raise fault.error from None
             retryable = bool(getattr(fault.error, "retryable", False))
             raise ProviderError(str(fault), type="python", retryable=retryable) from fault
-        return self._read(answer, request) if request.embed is None else self._read_vector(answer)
+        try:
+            return self._read(answer, request) if request.embed is None else self._read_vector(answer)
+        except ProviderError:
+            raise
+        except (Exception, SystemExit) as error:  # an answer may have code of its own
+            raise self._bad(f"returned {type(answer).__name__}, which cannot be read: {in_words(error)}") from None
 
     async def close(self) -> None:
         pass
@@ -114,7 +119,7 @@ class PythonProvider:
             raise self._bad(f"returned a reply that cannot be recorded: {error}") from None
 
     def _bad(self, what: str) -> ProviderError:
-        return ProviderError(f"`{self._name}` {what}", type="python")
+        return ProviderError(recordable(f"`{self._name}` {what}"), type="python")
 
 
 def _pack(numbers: Any) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Target
-from rejoinder.model.providers import PROVIDERS, ProviderInfo, list_providers, row_of
+from rejoinder.model.providers import CALLABLE, PROVIDERS, ProviderInfo, list_providers, row_of
 from rejoinder.project.plugins import PROVIDERS_GROUP, find_entry_point
 from rejoinder.providers.base import Provider
 
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 def is_plugin(provider: str) -> bool:
     """Whether an installed package provides it. Then it is code that only a run may load."""
-    return provider not in PROVIDERS and find_entry_point(PROVIDERS_GROUP, provider) is not None
+    return provider not in (*PROVIDERS, CALLABLE) and find_entry_point(PROVIDERS_GROUP, provider) is not None
 
 
 def info_of(provider: str) -> ProviderInfo:
     """The description of a provider. Loads a plug-in; raises UsageError if that fails."""
+    if provider == CALLABLE:
+        return row_of(provider)
     if provider in PROVIDERS:
         return PROVIDERS[provider]
     from rejoinder.providers.python import plugin_info
@@ -33,9 +35,14 @@ def info_of(provider: str) -> ProviderInfo:
 
 
 def open_provider(
-    target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange
+    target: Target, folders: tuple[str, ...], environment: Mapping[str, str], exchange: Exchange, value: object = None
 ) -> Provider:
-    """The provider of a target. Raises UsageError if this version has none, or if the target lacks a setting."""
+    """The provider of a target. `value`: the Python object that a program gave as the target. Raises UsageError if this
+    version has no such provider, or if the target lacks a setting."""
+    if target.provider == CALLABLE:
+        from rejoinder.providers.callables import open_callable
+
+        return open_callable(target, value, folders, exchange)
     module, _, name = row_of(target.provider).opens.partition(":")
     if module:
         opener = getattr(import_module(f"rejoinder.providers.{module}"), name)

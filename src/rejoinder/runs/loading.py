@@ -13,6 +13,7 @@ def load_options(options: RunOptions, *, asks: bool = True, labelled: bool = Fal
     return LoadOptions(
         targets=selection.targets,
         targets_file=Path(selection.targets_file) if selection.targets_file else None,
+        given=selection.given,
         system_prompt=selection.system_prompt,
         asks=asks and options.answers.replay is None,
         labelled=labelled,

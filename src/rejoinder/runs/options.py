@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, structs
 from rejoinder.errors import UsageError
 from rejoinder.model import ALL_KINDS, Kind, Suite
 from rejoinder.model.forks import Fork
+from rejoinder.model.given import GivenTarget
 from rejoinder.model.results import LARGEST, CaseName
 
 Otherwise: TypeAlias = Literal["explain", "end", "leave"]
@@ -61,6 +62,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     targets_file: str | None = None
+    given: GivenTarget | None = None
+    """The target that a program gave as `target=`."""
     system_prompt: str | None = None
     failed_from: str | None = None
     """The run whose failed cases these are."""

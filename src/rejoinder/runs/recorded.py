@@ -17,6 +17,7 @@ from msgspec import structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, file_in_project
+from rejoinder.model.given import GivenTarget, Supplied
 from rejoinder.project.folders import find_root
 from rejoinder.run_files import RunDamaged
 from rejoinder.runs.folder import (
@@ -43,11 +44,12 @@ class Untrusted(UsageError):
 
 
 class RecordedRun:
-    def __init__(self, folder: RunFolder, root: Path, *, trust: bool = False) -> None:
-        """`root`: the working project."""
+    def __init__(self, folder: RunFolder, root: Path, *, trust: bool = False, supplied: Supplied | None = None) -> None:
+        """`root`: the working project. `supplied`: the target that a program gives for the run's own."""
         self.folder = folder
         self.root = root
         self._trust = trust
+        self._supplied = supplied
 
     @cached_property
     def stored(self) -> Stored:
@@ -67,6 +69,20 @@ class RecordedRun:
     def uses_copy(self) -> bool:
         """Is a suite read from a copy without this user's seal? What is made from it gets no seal either."""
         return not self.has_seal and any(self.suite_file(suite) is None for suite in self.stored.suites)
+
+    def with_target(self, supplied: Supplied) -> RecordedRun:
+        """The run with the target that a program gives for its own, under the name that it had. Raises UsageError if it
+        had none, or one of the other kind."""
+        recorded = self.stored.options.selection.given
+        if recorded is None:
+            raise UsageError(
+                f"run {self.folder.id} asked targets of its suites, so no other target can be given",
+                "Leave out `target`, or start a new run.",
+            )
+        if (recorded.code is None) != (supplied.target.code is None):
+            kind = "a mapping" if recorded.code is None else f"the Python object `{recorded.code.call}`"
+            raise UsageError(f"the target of run {self.folder.id} was {kind}", "Give the same target again.")
+        return RecordedRun(self.folder, self.root, trust=self._trust, supplied=supplied.named(recorded.name))
 
     def beside(self, folder: RunFolder) -> RecordedRun:
         """Another run, which this one was made from."""
@@ -89,6 +105,7 @@ class RecordedRun:
             raise self._refused(f"asks for {most} trials or workers")
         return options.changed(
             trust=Trust(),
+            given=self._given(options.selection.given),
             targets_file=self._place(options.selection.targets_file, "--targets"),
             record=self._place(options.answers.record, "--record"),
             replay=self._place(options.answers.replay, "--replay"),
@@ -106,7 +123,13 @@ class RecordedRun:
                 if file is not None
                 else [self._copy(number, stored)]
             )
-        return suites
+        callables = {} if self._supplied is None else self._supplied.callables
+        return [structs.replace(suite, callables=callables) for suite in suites] if callables else suites
+
+    def _given(self, recorded: GivenTarget | None) -> GivenTarget | None:
+        if self._supplied is not None:
+            return self._supplied.target
+        return recorded and structs.replace(recorded, is_foreign=not self.is_trusted)
 
     def copies(self) -> list[Suite]:
         """The suites as they were when the run began; none where the copy is not to be trusted."""
@@ -118,6 +141,8 @@ class RecordedRun:
         if self.is_trusted:
             return
         options, known = self.stored.options, {name for suite in suites for name in suite.targets}
+        if options.selection.given is not None and self._supplied is None:
+            raise self._refused("was started with a target that no suite has")
         other = [name for name in options.selection.targets if name not in known]
         if other:
             raise self._refused(f"was started with the target {other[0]}, which the project does not have")

@@ -327,6 +327,11 @@ def _has_space(text: str) -> bool:
     return len(text.split(maxsplit=1)) != 1 or text != text.strip()
 
 
+def names_secret(text: str) -> bool:
+    """Whether a text has a name in place of a secret."""
+    return "<<" in text and re.search(_MARKER, text) is not None
+
+
 def _has_marker(record: bytes) -> bool:
     return b"<" in record and b"<<" in record  # one character is found much faster than two
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from rejoinder.errors import Severity
 from rejoinder.model import Control, FollowUps, LoadedWith
+from rejoinder.model.given import GivenTarget
 from rejoinder.model.tools import Tool
 from rejoinder.project.files import Finder
 from rejoinder.suite.source import Source
@@ -26,6 +27,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ()
     """They win over every target that the suite names."""
     targets_file: Path | None = None
+    given: GivenTarget | None = None
+    """A target that the program gives beside the suite."""
     system_prompt: str | None = None
     """Replaces the system prompts of suite and case; an empty text means no system prompt."""
     only_format: bool = False

@@ -19,6 +19,7 @@ from rejoinder.suite.case_collector import CaseCollector, Review, name_variant, 
 from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, WrittenVariant
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
+from rejoinder.suite.given_target import add_given
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
 from rejoinder.suite.services import FILLED_LATER, is_service
 from rejoinder.suite.source import Place, Source, SuiteText, read_source
@@ -207,6 +208,8 @@ class _SuiteReader:
         self.problems[:] = [problem for problem in self.problems if problem not in own]
         targets.add(self.source, entries, own)
         targets.complete = targets.complete and not self.checked.refuses("targets")
+        if self.options.given is not None:
+            add_given(targets, self.options.given, self.project)
         self.problems += targets.problems
         return targets
 

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Case, Check, Compare, Judged, Semantic, Suite, Target, for_target, kind_of, walk_case
-from rejoinder.model.providers import list_providers, row_of
+from rejoinder.model.providers import CALLABLE, list_providers, row_of
 from rejoinder.model.tools import McpTools, Tool, allows
 from rejoinder.providers import wordllama
 from rejoinder.providers.registry import info_of
@@ -150,7 +150,7 @@ def answering_targets(suite: Suite) -> list[str]:
 
 def find_provider_fault(target: Target) -> UsageError | None:
     """Why the provider of a target cannot be run here, if it cannot."""
-    if is_known_provider(target.provider):
+    if is_known_provider(target.provider) or target.provider == CALLABLE:
         return None
     [fault] = check_target(f"{target.provider}/{target.settings.get('model', 'MODEL')}", {})
     return UsageError(fault.message, f"The providers that run are {list_providers()}.")

@@ -72,7 +72,7 @@ def next_actions(report: RunReport) -> tuple[Action, ...]:
 def resume_action(report: RunReport) -> Action | None:
     """The action that continues a run with missing conversations, or with errors."""
     run, summary = report.run, report.summary
-    if not _is_own(report) or run.status == "running":
+    if not _is_own(report) or run.status == "running" or _needs_program(run):
         return None
     resume = report.folder.id
     left = summary.skipped + max(0, summary.unfinished)
@@ -95,6 +95,8 @@ def confirm_action(folder: RunFolder, against: str) -> Action | None:
         return None
     options, files = recorded.stored.options, files_again(recorded)
     chosen = options.selection
+    if chosen.given is not None:
+        return None
     targets = ["-m", ",".join(chosen.targets)] if chosen.targets else []
     variants = ["--variant", ",".join(chosen.variants)] if chosen.variants else []
     words = [*map(_shown, files), *targets, *variants, *_targets_file(options), "--against", against]
@@ -159,7 +161,7 @@ def _run_words(report: RunReport) -> tuple[str, ...]:
 
 def _check_target(report: RunReport, target: str) -> Action | None:
     """The action that tries one call of a target."""
-    if (recorded := _recorded(report)) is None:
+    if (recorded := _recorded(report)) is None or recorded.stored.options.selection.given is not None:
         return None
     asked = next((result for result in report.results if result.target == target), None)
     file = _file_of(recorded, asked) if asked is not None else next(iter(files_again(recorded)), None)
@@ -176,6 +178,8 @@ def _case_again(report: RunReport, result: Result) -> Action | None:
     if (file := _file_of(recorded, result)) is None:
         return None
     options = recorded.stored.options
+    if options.selection.given is not None:
+        return None
     suite = [] if [_same(file)] == list(map(_same, _default_files())) else [_shown(file)]
     target = ["-m", result.target] if options.selection.targets or len(report.summary.by_target) > 1 else []
     variant = ["--variant", result.variant] if result.variant is not None else []
@@ -188,6 +192,8 @@ def _failed_again(report: RunReport, why: str) -> Action | None:
     """The action that runs again what did not pass."""
     recorded, name = _recorded(report), _run_words(report)
     if recorded is None or recorded.stored.options.answers.fork is not None or not files_again(recorded):
+        return None
+    if _needs_program(report.run):
         return None
     which = ["--failed-from", *name] if name else ["--failed"]
     return _if_readable(Action("run", (*which, *_words_and_limits(recorded.stored.options)), why))
@@ -239,6 +245,11 @@ def _read(folder: RunFolder) -> RecordedRun | None:
     except (RejoinderError, OSError):
         return None
     return recorded
+
+
+def _needs_program(run: Receipt) -> bool:
+    """Whether its target is a Python object, which no command has."""
+    return any(target.code is not None for target in run.targets)
 
 
 def _has_other_words(options: RunOptions, run: Receipt) -> bool:
