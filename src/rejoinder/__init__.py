@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rejoinder.client import Server as Server
     from rejoinder.client import ServerError as ServerError
     from rejoinder.client import ServerUnreachable as ServerUnreachable
+    from rejoinder.engine.observer import Progress as Progress
     from rejoinder.errors import RejoinderError as RejoinderError
     from rejoinder.errors import SuiteError as SuiteError
     from rejoinder.errors import UsageError as UsageError
@@ -77,6 +78,7 @@ _NAMES = {
     "rejoinder.authoring.keys": "Case FollowUp Turn",
     "rejoinder.checks.plugins": "check",
     "rejoinder.client": "RequestRefused RunChoices RunState Server ServerError ServerUnreachable",
+    "rejoinder.engine.observer": "Progress",
     "rejoinder.model.forks": "Fork",
     "rejoinder.runs.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
     "rejoinder.library.report": "RunReport",

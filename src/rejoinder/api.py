@@ -12,7 +12,8 @@ UsageError for a run that is not possible. A run is given as a report, or named 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +22,7 @@ from msgspec import structs
 
 from rejoinder.engine import run as engine
 from rejoinder.engine.callers import awaited, outside_loop
-from rejoinder.engine.observer import Observer
+from rejoinder.engine.observer import Observer, Progress, ProgressTeller
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.library.given import Suites, load_given
 from rejoinder.library.report import RunReport
@@ -31,6 +32,7 @@ from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.figures import MARGIN, GateResult
 from rejoinder.model.forks import Fork
 from rejoinder.project.folders import find_root
+from rejoinder.runs.folder import runs_kept_in
 from rejoinder.runs.options import Answers, Limits, Pace, RunOptions, Selection, Trust
 from rejoinder.runs.own_files import files_of, refuse_own_file
 from rejoinder.runs.recorded import RecordedRun, open_recorded, open_unfinished
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 Run: TypeAlias = RunReport | str | Path | None
 """A recorded run: its report, its name or its folder; None is the latest."""
+OnProgress: TypeAlias = Callable[[Progress], object]
+"""A function that is called whenever a conversation begins or ends."""
 
 
 @outside_loop
@@ -56,14 +60,17 @@ def run(
     limits: Limits = Limits(),
     answers: Answers = Answers(),
     trust: Trust = Trust(),
+    on_progress: OnProgress | None = None,
+    runs_folder: str | Path | None = None,
     observer: Observer | None = None,
 ) -> RunReport:
     """Run suites as a new run of their project. `target` replaces the targets that the suites name."""
-    options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
-    if answers.runs:
-        raise UsageError("answers of earlier runs are for replay, grade and merge")
-    suites, options = load_for(target, suite, _checked(options))
-    return RunReport.of(_start(suites, options, observer))
+    with runs_kept_in(runs_folder):
+        options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
+        if answers.runs:
+            raise UsageError("answers of earlier runs are for replay, grade and merge")
+        suites, options = load_for(target, suite, _checked(options))
+        return RunReport.of(_start(suites, options, _observe(on_progress, observer)))
 
 
 @outside_loop
@@ -76,18 +83,21 @@ def resume(
     limits: Limits | None = None,
     trust: Trust = Trust(),
     trust_folder: bool = False,
+    on_progress: OnProgress | None = None,
+    runs_folder: str | Path | None = None,
     observer: Observer | None = None,
 ) -> RunReport:
     """Continue a run: recorded calls are not repeated, except, with `retry_errors`, failed ones. `pace` and `limits`
     replace the run's own. Without a name it is the latest run that is unfinished or, with `retry_errors`, has errors.
     `target`: the Python object that the run asked, which no file holds. `trust_folder`: use the folder's own copy of
     its suites."""
-    recorded = (
-        open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
-    )
-    recorded = recorded if target is None else recorded.with_target(supply(target))
-    options = _changed(recorded, pace, limits, trust)
-    return RunReport.of(_resume(recorded, options, observer, retry_errors))
+    with runs_kept_in(runs_folder):
+        recorded = (
+            open_unfinished(retry_errors=retry_errors, trust=trust_folder) if run is None else _open(run, trust_folder)
+        )
+        recorded = recorded if target is None else recorded.with_target(supply(target))
+        options = _changed(recorded, pace, limits, trust)
+        return RunReport.of(_resume(recorded, options, _observe(on_progress, observer), retry_errors))
 
 
 @outside_loop
@@ -96,12 +106,15 @@ def replay(
     *,
     trust: Trust = Trust(),
     trust_folder: bool = False,
+    on_progress: OnProgress | None = None,
+    runs_folder: str | Path | None = None,
     observer: Observer | None = None,
 ) -> RunReport:
     """Replay a recorded run without any call; the result is a new run."""
-    recorded = _open(run, trust_folder)
-    options = structs.replace(recorded.options(), trust=trust)
-    return RunReport.of(engine.replay_run(recorded, options, observer))
+    with runs_kept_in(runs_folder):
+        recorded = _open(run, trust_folder)
+        options = structs.replace(recorded.options(), trust=trust)
+        return RunReport.of(engine.replay_run(recorded, options, _observe(on_progress, observer)))
 
 
 @outside_loop
@@ -114,16 +127,19 @@ def grade(
     limits: Limits | None = None,
     trust: Trust = Trust(),
     trust_folder: bool = False,
+    on_progress: OnProgress | None = None,
+    runs_folder: str | Path | None = None,
     observer: Observer | None = None,
 ) -> RunReport:
     """Re-grade the replies of a run by the checks of suites, or by the current checks of the run's own suites. Only
     judges are called. `pace` and `limits` replace the run's own. `target`: the Python object that the run asked, if it
     is its own judge."""
-    recorded = _open(run, trust_folder)
-    recorded = recorded if target is None else recorded.with_target(supply(target))
-    options = _changed(recorded, pace, limits, trust)
-    suites = load_given(suite, options, asks=False)[0] if suite else recorded.suites(asks=False)
-    return RunReport.of(engine.grade_run(recorded, suites, options, observer)[1])
+    with runs_kept_in(runs_folder):
+        recorded = _open(run, trust_folder)
+        recorded = recorded if target is None else recorded.with_target(supply(target))
+        options = _changed(recorded, pace, limits, trust)
+        suites = recorded.equipped(load_given(suite, options, asks=False)[0]) if suite else recorded.suites(asks=False)
+        return RunReport.of(engine.grade_run(recorded, suites, options, _observe(on_progress, observer))[1])
 
 
 @outside_loop
@@ -137,24 +153,35 @@ def fork(
     system: str | None = None,
     options: RunOptions = RunOptions(),
     trust_folder: bool = False,
+    on_progress: OnProgress | None = None,
+    runs_folder: str | Path | None = None,
     observer: Observer | None = None,
 ) -> RunReport:
     """Fork one conversation of a run at a turn, with a new message or other instructions; the turns before it are kept.
     If the run has several targets or repeats, `options.answers.fork` chooses the conversation: `Fork(of="demo",
     trial=3)`. `target` continues the conversation in place of the run's target."""
-    recorded, options = fork_with(target, _open(run, trust_folder), options)
-    fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
-    chosen = _checked(options.changed(cases=(case,), fork=fork))
-    return RunReport.of(engine.fork_run(recorded, chosen, observer)[0])
+    with runs_kept_in(runs_folder):
+        recorded, options = fork_with(target, _open(run, trust_folder), options)
+        fork = structs.replace(options.answers.fork or Fork(), turn=turn, prompt=prompt, system=system)
+        chosen = _checked(options.changed(cases=(case,), fork=fork))
+        return RunReport.of(engine.fork_run(recorded, chosen, _observe(on_progress, observer))[0])
 
 
 @outside_loop
-def merge(runs: Sequence[Run], *, trust_folder: bool = False, observer: Observer | None = None) -> RunReport:
+def merge(
+    runs: Sequence[Run],
+    *,
+    trust_folder: bool = False,
+    on_progress: OnProgress | None = None,
+    runs_folder: str | Path | None = None,
+    observer: Observer | None = None,
+) -> RunReport:
     """Merge the parts that `Selection(shard=...)` made into one run. Makes no calls."""
-    if isinstance(runs, str | Path) or not runs:
-        raise UsageError("there are no runs to merge", "Give them as a list.")
-    parts = tuple(_open(run, trust_folder) for run in runs)
-    return RunReport.of(engine.merge_runs(parts, observer))
+    with runs_kept_in(runs_folder):
+        if isinstance(runs, str | Path) or not runs:
+            raise UsageError("there are no runs to merge", "Give them as a list.")
+        parts = tuple(_open(run, trust_folder) for run in runs)
+        return RunReport.of(engine.merge_runs(parts, _observe(on_progress, observer)))
 
 
 arun = awaited(run)
@@ -166,36 +193,51 @@ amerge = awaited(merge)
 
 
 @outside_loop
-def show(run: Run = None, *, trust_folder: bool = False) -> RunReport:
+def show(run: Run = None, *, trust_folder: bool = False, runs_folder: str | Path | None = None) -> RunReport:
     """A recorded run. Runs, sends and writes nothing."""
-    return RunReport.of(engine.show_run(_open(run, trust_folder)))
+    with runs_kept_in(runs_folder):
+        return RunReport.of(engine.show_run(_open(run, trust_folder)))
 
 
 @outside_loop
-def compare(a: Run = None, b: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> RunComparison:
+def compare(
+    a: Run = None,
+    b: Run = None,
+    *,
+    margin: float = MARGIN,
+    trust_folder: bool = False,
+    runs_folder: str | Path | None = None,
+) -> RunComparison:
     """Compare run `b` with run `a`, case by case; each may be the name of a baseline. Without both, the last two runs
     of the same suites; without `b`, `a` and the latest. `margin`: differences up to it count as none. Runs, sends and
     writes nothing."""
     from rejoinder.runs.comparing import Wanted, compare_all, runs_to_compare
 
-    named = [_named(run, trust_folder) for run in (a, b) if run is not None]
-    return compare_all(map(engine.sound_run, runs_to_compare(named, trust=trust_folder)), Wanted(margin))[0]
+    with runs_kept_in(runs_folder):
+        named = [_named(run, trust_folder) for run in (a, b) if run is not None]
+        return compare_all(map(engine.sound_run, runs_to_compare(named, trust=trust_folder)), Wanted(margin))[0]
 
 
 @outside_loop
-def compare_targets(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
+def compare_targets(
+    run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False, runs_folder: str | Path | None = None
+) -> list[RunComparison]:
     """Compare each target of a run with its first, case by case. Runs, sends and writes nothing."""
     from rejoinder.runs.comparing import TARGETS
 
-    return _compare_parts(run, TARGETS, margin, trust_folder)
+    with runs_kept_in(runs_folder):
+        return _compare_parts(run, TARGETS, margin, trust_folder)
 
 
 @outside_loop
-def compare_variants(run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False) -> list[RunComparison]:
+def compare_variants(
+    run: Run = None, *, margin: float = MARGIN, trust_folder: bool = False, runs_folder: str | Path | None = None
+) -> list[RunComparison]:
     """Compare each variant of a run with its first, case by case. Runs, sends and writes nothing."""
     from rejoinder.runs.comparing import VARIANTS
 
-    return _compare_parts(run, VARIANTS, margin, trust_folder)
+    with runs_kept_in(runs_folder):
+        return _compare_parts(run, VARIANTS, margin, trust_folder)
 
 
 def _compare_parts(run: Run, part: Part, margin: float, trust: bool) -> list[RunComparison]:
@@ -205,12 +247,13 @@ def _compare_parts(run: Run, part: Part, margin: float, trust: bool) -> list[Run
 
 
 @outside_loop
-def bless(run: Run = None, name: str = "main", *, partial: bool = False) -> Path:
+def bless(run: Run = None, name: str = "main", *, partial: bool = False, runs_folder: str | Path | None = None) -> Path:
     """Save the verdicts of a run as a baseline of the project; return the baseline's file. Raises UsageError for a run
     that has not finished or, unless `partial`, has only some cases of its suites."""
     from rejoinder.gates.verbs import bless_run
 
-    return bless_run(_open(run, trust=False), name, partial=partial).path
+    with runs_kept_in(runs_folder):
+        return bless_run(_open(run, trust=False), name, partial=partial).path
 
 
 @outside_loop
@@ -220,18 +263,28 @@ def gate(
     against: Run = None,
     rules: Sequence[str] = ("no-regression", "no-new-failures"),
     partial: bool = False,
+    runs_folder: str | Path | None = None,
 ) -> GateResult:
     """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Runs, sends
     and writes nothing. Raises UsageError for a run that, unless `partial`, has only some cases."""
     from rejoinder.gates.rules import read_rule
     from rejoinder.gates.verbs import find_baseline, gate_run
 
-    if isinstance(rules, str):
-        raise UsageError("rules are a list of texts", f"Write `rules=[{rules!r}]`.")
-    wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
-    other = against.folder.path if isinstance(against, RunReport) else against
-    before = None if other is None else find_baseline(recorded.root, str(other))
-    return gate_run(recorded, wanted, before, partial=partial)
+    with runs_kept_in(runs_folder):
+        if isinstance(rules, str):
+            raise UsageError("rules are a list of texts", f"Write `rules=[{rules!r}]`.")
+        wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
+        other = against.folder.path if isinstance(against, RunReport) else against
+        before = None if other is None else find_baseline(recorded.root, str(other))
+        return gate_run(recorded, wanted, before, partial=partial)
+
+
+def _observe(tell: OnProgress | None, observer: Observer | None) -> Observer | None:
+    if tell is None:
+        return observer
+    if iscoroutinefunction(tell):
+        raise UsageError("on_progress is called, and not awaited", "Give a plain function.")
+    return ProgressTeller(tell, observer)
 
 
 def _start(suites: list[Suite], options: RunOptions, observer: Observer | None) -> StoredReport:
@@ -260,20 +313,21 @@ def next_steps(run: Run = None, *, trust_folder: bool = False) -> tuple[Action, 
 
 
 @outside_loop
-def export(run: Run, to: str | None, out: str | Path) -> None:
+def export(run: Run, to: str | None, out: str | Path, *, runs_folder: str | Path | None = None) -> None:
     """Write a recorded run to a file in the format `to`, or the format of the file's suffix. Raises RunDamaged if the
     run was modified."""
     from rejoinder.exports.formats import find_format, write_results
 
-    path = Path(out)
-    find_format(path, to)
-    recorded = _open(run, trust=False)
-    report = engine.sound_run(recorded)
-    refuse_own_file(path, files_of(recorded))
-    try:
-        write_results(report, path, to)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
+    with runs_kept_in(runs_folder):
+        path = Path(out)
+        find_format(path, to)
+        recorded = _open(run, trust=False)
+        report = engine.sound_run(recorded)
+        refuse_own_file(path, files_of(recorded))
+        try:
+            write_results(report, path, to)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {reason_of(error)}") from None
 
 
 def _open(run: Run, trust: bool) -> RecordedRun:

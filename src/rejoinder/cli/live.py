@@ -14,7 +14,7 @@ from typing import TextIO
 
 from rejoinder.cli.output import is_screen, look, size_of, wants_colour, width_of
 from rejoinder.engine.make_result import check_result
-from rejoinder.engine.observer import Observer
+from rejoinder.engine.observer import Counting
 from rejoinder.engine.plan import Job
 from rejoinder.model import Outcome
 from rejoinder.report.problems import columns_of
@@ -41,33 +41,12 @@ LEAST_DONE, LEAST_S = 5, 5.0
 """From here on the time that is left can be guessed."""
 
 
-class _Counts:
-    def __init__(self) -> None:
-        self.planned = self.done = self.passed = self.recovered = self.failed = self.errors = self.spoilt = 0
-        self.retries = self.tokens = 0
-        self.cost = 0.0
-
-    def add(self, outcome: Outcome) -> None:
-        self.done += 1
-        for reply in (*(turn.reply for turn in outcome.turns), *(outcome.user.replies if outcome.user else ())):
-            if reply is not None:
-                self.tokens += reply.usage.total_tokens
-                self.cost += reply.cost or 0.0
-        if outcome.is_spoilt:
-            self.spoilt += 1
-            return
-        self.passed += outcome.passed
-        self.recovered += outcome.recovered
-        self.failed += outcome.status == "failed"
-        self.errors += outcome.status == "error"
-
-
-class LiveDisplay(Observer):
+class LiveDisplay(Counting):
     """Counts, and says now and then how far it is, and what failed meanwhile."""
 
     def __init__(self, stream: TextIO) -> None:
+        super().__init__()
         self._stream = stream
-        self._counts = _Counts()
         self._ticks: deque[Line] = deque()
         """Failures that are not printed yet."""
         self._ticked = 0
@@ -78,15 +57,16 @@ class LiveDisplay(Observer):
         self._started = self._told = time.monotonic()
 
     def started(self, planned: int) -> None:
-        self._counts.planned = planned
+        super().started(planned)
         self._started = self._told = time.monotonic()
 
     def conversation_started(self, job: Job) -> None:
+        super().conversation_started(job)
         self._flying[job.number] = job.prepared.case.id, time.monotonic()
 
     def conversation_finished(self, job: Job, outcome: Outcome) -> None:
+        super().conversation_finished(job, outcome)
         self._flying.pop(job.number, None)
-        self._counts.add(outcome)
         if outcome.status in ("failed", "error") and not outcome.is_spoilt and self._is_news(outcome):
             self._ticked += 1
             if self._ticked <= MOST_TICKS:
@@ -109,12 +89,12 @@ class LiveDisplay(Observer):
         return f"{times:,} times: " if times > 1 else ""
 
     def conversation_left(self, job: Job) -> None:
+        super().conversation_left(job)
         self._flying.pop(job.number, None)
-        self._counts.done += 1
         self._tell()
 
     def retried(self) -> None:
-        self._counts.retries += 1
+        self.counts.retries += 1
         self._tell()
 
     def told(self, text: str) -> None:
@@ -137,7 +117,7 @@ class LiveDisplay(Observer):
         self._told = now
         for tick in iter(self._next_tick, None):
             self._say(plain_text(tick))
-        counts = self._counts
+        counts = self.counts
         parts = [
             f"{counts.done:,} of {counts.planned:,} done",
             f"{counts.passed:,} passed",
@@ -160,10 +140,10 @@ class LiveDisplay(Observer):
         return line(cut(f"{word} {_name(job)} {where}: {text}", PARAGRAPH, "..."))
 
     def _left(self, now: float) -> str:
-        done, spent = self._counts.done, now - self._started
+        done, spent = self.counts.done, now - self._started
         if done < LEAST_DONE or spent < LEAST_S:
             return ""
-        return f"   {clock(spent / done * (self._counts.planned - done))} left"
+        return f"   {clock(spent / done * (self.counts.planned - done))} left"
 
 
 def _name(job: Job) -> str:
@@ -255,7 +235,7 @@ class LiveScreen(LiveDisplay):
         return sum(max(1, -(-columns // width)) for columns in self._drawn)
 
     def _rows(self, now: float) -> list[Line]:
-        counts, width = self._counts, width_of(self._stream)
+        counts, width = self.counts, width_of(self._stream)
         share = counts.done / counts.planned if counts.planned else 0.0
         behind = f"  {counts.done:,} of {counts.planned:,}   {clock(now - self._started)}{self._left(now)}"
         bar = max(0, min(BAR, width - columns_of(behind) - 3))
@@ -268,7 +248,7 @@ class LiveScreen(LiveDisplay):
 
     def _so_far(self) -> Line:
         """Counts, and no rate: quick cases end first."""
-        counts = self._counts
+        counts = self.counts
         pieces = [Piece(f"  {counts.passed - counts.recovered:,} first try")]
         if counts.recovered:
             pieces += [Piece("   "), Piece(f"{counts.recovered:,} recovered", "recovered")]

@@ -144,6 +144,7 @@ class Execution:
 
     def work(self, run: Receipt, history: History | None, observer: Observer, spent: Amount = NOTHING) -> RunReport:
         folder, setup, planned = self._folder, self._setup, self._setup.survey.planned
+        observer.opened(folder)
         started = time.monotonic()
         folder.log(f"rejoinder {__version__}: {planned} conversations, {'resumed' if history else 'started'}")
         if run.status != "running" or run.planned != planned:

@@ -23,6 +23,7 @@ import os
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,7 +78,7 @@ class RunFolder:
         self.id = path.name
         self.journal = path / "journal.jsonl"
         self.results = path / "results.jsonl"
-        self.workspaces = path.parent.parent / "workspaces" / path.name
+        self.workspaces = _workspaces_of(path)
         """Where workspaces of agents are kept, if any are."""
         self._lock: int | None = None
 
@@ -186,13 +187,33 @@ def _as_file(data: Any, mask: Mask | None = None) -> bytes:
     return msgspec.json.format(mask.hide(content) if mask else content, indent=2) + b"\n"
 
 
+_elsewhere: ContextVar[Path | None] = ContextVar("rejoinder_runs_folder", default=None)
+
+
+@contextlib.contextmanager
+def runs_kept_in(folder: str | Path | None) -> Generator[None]:
+    """Keep and find runs in a folder during the block; None: in the project's own."""
+    token = _elsewhere.set(None if folder is None else Path(folder).absolute())
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
 def runs_folder(root: Path) -> Path:
-    return root / ".rejoinder" / "runs"
+    return _elsewhere.get() or root / ".rejoinder" / "runs"
 
 
 def grades_folder(root: Path, run: str) -> Path:
     """Where a project keeps new grades of a run, its own or another's."""
-    return root / ".rejoinder" / "grades" / run
+    elsewhere = _elsewhere.get()
+    return (root / ".rejoinder" if elsewhere is None else elsewhere) / "grades" / run
+
+
+def _workspaces_of(run: Path) -> Path:
+    """The folder for workspaces of agents: beside the project's runs, else among the runs."""
+    parent = run.parent.parent if run.parent.name == "runs" else run.parent
+    return parent / "workspaces" / run.name
 
 
 def create_run(root: Path) -> RunFolder:

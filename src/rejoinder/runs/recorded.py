@@ -123,6 +123,10 @@ class RecordedRun:
                 if file is not None
                 else [self._copy(number, stored)]
             )
+        return self.equipped(suites)
+
+    def equipped(self, suites: list[Suite]) -> list[Suite]:
+        """Suites with the Python object that a program gives for the run's target."""
         callables = {} if self._supplied is None else self._supplied.callables
         return [structs.replace(suite, callables=callables) for suite in suites] if callables else suites
 
