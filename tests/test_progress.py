@@ -122,6 +122,30 @@ def test_runs_are_kept_and_found_in_a_folder_of_the_program(
         rejoinder.show()
 
 
+def test_failed_cases_are_selected_and_estimated_without_a_call(project: Project) -> None:
+    project.write("evals.yaml", {"target": "nowhere", "evals": [case(name, {"match": "yes"}) for name in "abc"]})
+    replies = {"a": "yes", "b": "no", "c": "no"}
+    calls: list[str] = []
+
+    def ask(request: Request) -> str:
+        calls.append(request.case_id)
+        return replies[request.case_id]
+
+    first = rejoinder.run("evals.yaml", target=ask)
+    failed = rejoinder.failed_of(first)
+    assert failed is not None
+    assert failed.cases == ("b", "c")
+    calls.clear()
+    bounds = rejoinder.estimate("evals.yaml", target=ask, selection=failed, repeat=2)
+    assert (bounds.conversations, bounds.targets[0].name, bounds.targets[0].calls) == (4, "ask", (4, 4))
+    assert not calls
+    replies.update(b="yes", c="yes")
+    again = rejoinder.run("evals.yaml", target=ask, selection=failed)
+    assert (again.summary.passed, sorted(calls)) == (2, ["b", "c"])
+    assert rejoinder.failed_of(again) is None
+    assert rejoinder.failed_of(first, Selection(cases=("a",))) is None
+
+
 def test_a_part_of_a_run_is_resumed_in_its_folder(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     project.write("evals.yaml", {**SUITE, "evals": [case(f"c{number}") for number in range(8)]})
     runs = tmp_path_factory.mktemp("elsewhere")

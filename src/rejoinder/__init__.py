@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from rejoinder.api import compare as compare
     from rejoinder.api import compare_targets as compare_targets
     from rejoinder.api import compare_variants as compare_variants
+    from rejoinder.api import estimate as estimate
     from rejoinder.api import export as export
+    from rejoinder.api import failed_of as failed_of
     from rejoinder.api import fork as fork
     from rejoinder.api import gate as gate
     from rejoinder.api import grade as grade
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
     from rejoinder.model.comparisons import RunComparison as RunComparison
+    from rejoinder.model.estimates import RunBounds as RunBounds
     from rejoinder.model.figures import GateResult as GateResult
     from rejoinder.model.forks import Fork as Fork
     from rejoinder.report.failure import explain as explain
@@ -72,8 +75,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "rejoinder.api": (
-        "afork agrade amerge areplay aresume arun bless compare compare_targets compare_variants export fork gate grade"
-        " merge next_steps replay resume run show"
+        "afork agrade amerge areplay aresume arun bless compare compare_targets compare_variants estimate export"
+        " failed_of fork gate grade merge next_steps replay resume run show"
     ),
     "rejoinder.authoring.keys": "Case FollowUp Turn",
     "rejoinder.checks.plugins": "check",
@@ -90,6 +93,7 @@ _NAMES = {
     "rejoinder.library.suites": "Suite load loads",
     "rejoinder.model": "Evidence Opinion",
     "rejoinder.model.comparisons": "RunComparison",
+    "rejoinder.model.estimates": "RunBounds",
     "rejoinder.model.figures": "GateResult",
     "rejoinder.validation.findings": "validate",
     "rejoinder.views.actions": "Action",

@@ -29,6 +29,7 @@ from rejoinder.library.report import RunReport
 from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
+from rejoinder.model.estimates import RunBounds
 from rejoinder.model.figures import MARGIN, GateResult
 from rejoinder.model.forks import Fork
 from rejoinder.project.folders import find_root
@@ -190,6 +191,44 @@ areplay = awaited(replay)
 agrade = awaited(grade)
 afork = awaited(fork)
 amerge = awaited(merge)
+
+
+@outside_loop
+def estimate(
+    suite: Suites,
+    *,
+    target: AnyTarget | None = None,
+    repeat: int = 1,
+    selection: Selection = Selection(),
+    limits: Limits = Limits(),
+) -> RunBounds:
+    """Foresee the calls, tokens and dollars of a run, at least and at most. Sends nothing and needs no key. Raises
+    UsageError if the run itself would be refused."""
+    from rejoinder.gates.forecast import foresee
+
+    options = _checked(RunOptions(repeat=repeat, selection=selection, limits=limits))
+    suites, options = load_for(target, suite, options, asks=False)
+    return foresee(suites, options).bounds
+
+
+@outside_loop
+def failed_of(
+    run: Run = None,
+    selection: Selection = Selection(),
+    *,
+    trust_folder: bool = False,
+    runs_folder: str | Path | None = None,
+) -> Selection | None:
+    """Select the cases that did not pass in a run, each on its own target. If `selection` names cases,
+    only these count. None if all passed."""
+    from rejoinder.engine.failed_again import only_failed
+
+    with runs_kept_in(runs_folder):
+        recorded = _open(run, trust_folder)
+        if not recorded.is_trusted:
+            recorded.refuse_foreign_words(recorded.suites(asks=False), only_targets=True)
+        found = only_failed(recorded, _checked(RunOptions(selection=selection))).options.selection
+        return found if found.cases else None
 
 
 @outside_loop

@@ -25,7 +25,7 @@ STRUCTS: list[type[Struct]] = [
     *(PUBLIC[name] for name in ("RunOptions", "Selection", "Rounds", "Pace", "Limits", "Answers", "Trust")),
     *(Request, ChatMessage, ToolCall, Reply, Usage, rejoinder.Evidence, rejoinder.Opinion),
     *(Result, TurnResult, CheckResult, Summary, rejoinder.GateResult, rejoinder.Action, rejoinder.CaseVerdict),
-    *(rejoinder.RunChoices, rejoinder.RunState, rejoinder.Progress),
+    *(rejoinder.RunChoices, rejoinder.RunState, rejoinder.Progress, rejoinder.RunBounds),
 ]
 
 

@@ -9,14 +9,13 @@ from shlex import quote
 import msgspec
 
 from rejoinder.cli.given import given_words
-from rejoinder.cli.output import echo_lines, form_for, look, write_data
-from rejoinder.engine.estimate import bounds_of, estimate
-from rejoinder.engine.plan import survey_plan
+from rejoinder.cli.output import echo, echo_lines, form_for, look, write_data
+from rejoinder.gates.forecast import foresee
 from rejoinder.model import Suite
 from rejoinder.model.estimates import Role, RunBounds
 from rejoinder.report.estimate import write_estimate
 from rejoinder.report.styled import Commands
-from rejoinder.runs.options import RunOptions
+from rejoinder.runs.options import MOST_ROUNDS, RunOptions
 from rejoinder.words.numbers import rounded_up
 
 USUAL_LENGTH = 1000
@@ -27,9 +26,9 @@ _KEYS: dict[Role, str] = {"candidate": "targets", "judge": "judges", "user": "us
 
 def show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
     """What would be asked, at least and at most, and what that may cost. Nothing is sent, and no key is needed."""
-    survey_plan(suites, options)  # what cannot be run is refused, as it would be
-    found = estimate(suites, options)
-    bounds = bounds_of(found, suites, options)
+    found, bounds = foresee(suites, options)
+    if options.selection.rounds is not None:
+        echo(f"this is for all {MOST_ROUNDS} rounds; it ends after one of them, as soon as it tells", err=True)
     if form != "text":
         document = msgspec.to_builtins(found)
         for one in bounds.targets:

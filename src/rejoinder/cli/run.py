@@ -35,7 +35,7 @@ from rejoinder.errors import UsageError
 from rejoinder.model import Suite
 from rejoinder.project.files import recording_files
 from rejoinder.project.folders import display_path
-from rejoinder.runs.options import MOST_ROUNDS, RunOptions
+from rejoinder.runs.options import RunOptions
 from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import RunReport
 
@@ -266,7 +266,9 @@ def command(
     if before is not None and options.selection.pairs:
         before.refuse_foreign_words(suites, only_targets=True)
     if extras.dry_run:
-        _show_estimate(suites, options, output.form)
+        from rejoinder.cli.estimate import show_estimate
+
+        show_estimate(suites, options, output.form)
         return
     if folder is not None:
         from rejoinder.cli.dump import dump_prompts
@@ -322,20 +324,6 @@ def _refuse_beside_baseline(options: RunOptions, extras: Extras) -> None:
             "--against compares a whole run with the baseline, and only some cases are selected",
             "Leave out --case, --tag, --limit and --failed. Or add --partial: the gate then judges only these cases.",
         )
-
-
-def _show_estimate(suites: list[Suite], options: RunOptions, form: str) -> None:
-    """Raises UsageError if the run itself would be refused because of its baseline."""
-    from rejoinder.cli.estimate import show_estimate
-
-    if options.selection.is_compared:
-        from rejoinder.gates.against import pinned_baseline
-
-        pinned_baseline(suites, options)
-    if options.selection.rounds is not None:
-        options = options.changed(repeat=MOST_ROUNDS)
-        echo(f"this is for all {MOST_ROUNDS} rounds; it ends after one of them, as soon as it tells", err=True)
-    show_estimate(suites, options, form)
 
 
 def _run(suites: list[Suite], options: RunOptions) -> RunReport:

@@ -31,20 +31,26 @@ AnyTarget: TypeAlias = str | OwnTarget
 T = TypeVar("T")
 
 
-def load_for(target: AnyTarget | None, suite: Suites, options: RunOptions) -> tuple[list[Suite], RunOptions]:
+def load_for(
+    target: AnyTarget | None, suite: Suites, options: RunOptions, *, asks: bool = True
+) -> tuple[list[Suite], RunOptions]:
     """The suites and the options of a run of this target."""
     if target is None:
-        return load_given(suite, options)
-    if options.selection.targets:
+        return load_given(suite, options, asks=asks)
+    before = options.selection.given
+    if options.selection.targets and before is None:
         raise UsageError("there are two targets", "Give `target`, or `targets` of the selection.")
     if isinstance(target, str):
-        return load_given(suite, options.changed(targets=(target,)))
-    return _with_free_name(supply(target), lambda supplied: _load_supplied(suite, options, supplied))
+        return load_given(suite, options.changed(targets=(target,)), asks=asks)
+    supplied = supply(target) if before is None else supply(target).named(before.name)
+    return _with_free_name(supplied, lambda one: _load_supplied(suite, options, one, asks))
 
 
-def _load_supplied(suite: Suites, options: RunOptions, supplied: Supplied) -> tuple[list[Suite], RunOptions]:
+def _load_supplied(
+    suite: Suites, options: RunOptions, supplied: Supplied, asks: bool
+) -> tuple[list[Suite], RunOptions]:
     given = supplied.target
-    suites, options = load_given(suite, options.changed(targets=(given.name,), given=given))
+    suites, options = load_given(suite, options.changed(targets=(given.name,), given=given), asks=asks)
     return [structs.replace(one, callables=supplied.callables) for one in suites], options
 
 
