@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from rejoinder.cli.live import live_display
 from rejoinder.cli.output import echo, echo_lines, form_for
@@ -11,13 +10,12 @@ from rejoinder.cli.rounds import RoundsDisplay
 from rejoinder.engine.observer import Observer
 from rejoinder.engine.plan import Job
 from rejoinder.gates.against import Confirmer
-from rejoinder.gates.rules import COMPARING, Rule, read_rule
-from rejoinder.gates.verbs import changes_since, find_baseline, gate_as_started
+from rejoinder.gates.rules import Rule
+from rejoinder.gates.verbs import changes_since, gate_started, why_undecided
 from rejoinder.model import CaseName, Outcome
 from rejoinder.model.figures import GateResult
-from rejoinder.project.folders import find_root
 from rejoinder.report.gate import write_gate
-from rejoinder.runs.folder import RunFolder, runs_folder
+from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.options import Confirm
 from rejoinder.runs.report import RunReport
 from rejoinder.views.flips import flips_since
@@ -28,8 +26,6 @@ MOST_TOLD = 50
 """Cases whose further trials are told."""
 ERRORS = 3
 """The exit code of a run with errors."""
-_ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
-"""How a run ended early; what else is neither passed nor failed had errors."""
 
 
 class AgainstDisplay(RoundsDisplay, Confirmer):
@@ -74,11 +70,9 @@ class _FurtherTrials(Observer):
 def decide_against(report: RunReport, confirm: Confirm, more: list[Rule], code: int, *, err: bool) -> int:
     """Write what the gate says of a run that was started against a baseline and ended with `code`; its exit code."""
     if code not in (0, 1):  # a gate never hides how a run ended
-        echo(f"the gate does not decide: {_why_undecided(report)}", err=True)
+        echo(f"the gate does not decide: {why_undecided(report)}", err=True)
         return code
-    root = _project_of(report.folder)
-    before = find_baseline(root, confirm.against)
-    found = gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, before)
+    found, before = gate_started(report, confirm, more)
     found = with_command(found, report.folder, confirm.against)
     form = form_for(sys.stderr if err else sys.stdout)
     flips = flips_since(changes_since(before, report), report)
@@ -92,18 +86,6 @@ def decide_against(report: RunReport, confirm: Confirm, more: list[Rule], code: 
 def _lacks_verdicts(found: GateResult) -> bool:
     """Whether errors kept a failure from being confirmed: it is neither chance nor a matter of more cases."""
     return any(case.kind == "unconfirmed" and case.errors for rule in found.rules for case in rule.cases)
-
-
-def _why_undecided(report: RunReport) -> str:
-    if report.run.status in _ENDS:
-        return _ENDS[report.run.status]
-    return "the run had errors" if report.summary.errors else "conversations of it are missing"
-
-
-def _project_of(folder: RunFolder) -> Path:
-    """The project that a run was made in, which need not be the one that we work in; a folder elsewhere has none."""
-    root = folder.path.resolve().parents[2]
-    return root if folder.path.resolve().parent == runs_folder(root) else find_root(Path.cwd(), Path.cwd())
 
 
 def with_command(found: GateResult, folder: RunFolder, name: str) -> GateResult:

@@ -84,7 +84,7 @@ def _test(test: Tried, name: str) -> Iterator[str]:
     place = {"file": first.file, "line": str(first.line)} if first.file else {}
     yield f"    <testcase{_attributes(name=name, classname=first.suite, time=_seconds(test.duration_s), **place)}>\n"
     yield "      <properties>\n"
-    for key, value in _properties(test):
+    for key, value in properties_of(test):
         yield f"        <property{_attributes(name=key, value=value)}/>\n"
     yield "      </properties>\n"
     tag = _TAGS.get(test.status)
@@ -109,7 +109,8 @@ def _ending(tag: str, test: Tried) -> Iterator[str]:
     yield f"</{tag}>\n"
 
 
-def _properties(test: Tried) -> Iterator[tuple[str, str]]:
+def properties_of(test: Tried) -> Iterator[tuple[str, str]]:
+    """Names and values for build servers."""
     first, passed, finished = test.first, test.passed, test.finished
     yield "rejoinder.target", first.target
     if first.variant is not None:

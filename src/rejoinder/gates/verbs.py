@@ -22,12 +22,21 @@ from rejoinder.gates.baselines import (
 )
 from rejoinder.gates.changes import find_changes
 from rejoinder.gates.new_failures import Confirmations
-from rejoinder.gates.rules import Rule, decide, refuse_missing_baseline, replaced_regressions, undecided
+from rejoinder.gates.rules import (
+    COMPARING,
+    Rule,
+    decide,
+    read_rule,
+    refuse_missing_baseline,
+    replaced_regressions,
+    undecided,
+)
 from rejoinder.model import CaseChanges, file_in_project
 from rejoinder.model.figures import GateResult, NoRate
 from rejoinder.model.runs import ChosenCases
+from rejoinder.project.folders import find_root
 from rejoinder.run_files import RunDamaged
-from rejoinder.runs.folder import find_run, runs_folder
+from rejoinder.runs.folder import RunFolder, find_run, runs_folder
 from rejoinder.runs.options import Confirm, Rounds
 from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import RunReport, read_run
@@ -36,6 +45,8 @@ from rejoinder.words.figures import no_rate_words
 from rejoinder.words.numbers import listed
 
 _Option = TypeVar("_Option", Rounds, Confirm)
+_ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
+"""Causes of an early end; any other run that neither passed nor failed had errors."""
 
 
 class Blessed(Struct, frozen=True):
@@ -226,6 +237,25 @@ def gate_as_started(report: RunReport, rules: Sequence[Rule], confirm: Confirm, 
     if confirm.run in ("", before.run):
         return gate_report(report, rules, before)
     return structs.replace(undecided(rules, another_baseline(confirm, before)), run=report.run.id, against=before.run)
+
+
+def gate_started(report: RunReport, confirm: Confirm, more: Sequence[Rule] = ()) -> tuple[GateResult, Baseline]:
+    """The gate of a run that was started against a baseline, by the rules that compare and `more`; and the baseline."""
+    before = find_baseline(_project_of(report.folder), confirm.against)
+    return gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, before), before
+
+
+def why_undecided(report: RunReport) -> str:
+    """Why the gate does not decide a run that neither passed nor failed."""
+    if report.run.status in _ENDS:
+        return _ENDS[report.run.status]
+    return "the run had errors" if report.summary.errors else "conversations of it are missing"
+
+
+def _project_of(folder: RunFolder) -> Path:
+    """The project that a run was made in, which need not be the working project; a folder elsewhere has none."""
+    root = folder.path.resolve().parents[2]
+    return root if folder.path.resolve().parent == runs_folder(root) else find_root(Path.cwd(), Path.cwd())
 
 
 def another_baseline(confirm: Confirm, before: Baseline) -> str:

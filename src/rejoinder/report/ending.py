@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NoRate
-from rejoinder.report.failure import LONGEST_ID, write_failure
+from rejoinder.report.failure import LONGEST_ID, write_failed_case, write_failure
 from rejoinder.report.problems import columns_of
 from rejoinder.report.run_tables import write_board, write_conditions, write_grid, write_recovery
 from rejoinder.report.styled import (
@@ -35,7 +35,7 @@ from rejoinder.report.styled import (
     width_of_line,
 )
 from rejoinder.views.board import Board, board_of
-from rejoinder.views.cases import Run, Tried
+from rejoinder.views.cases import Run
 from rejoinder.views.clusters import cluster_words, shared_clusters, why_words
 from rejoinder.views.course import against, recovery_words, spoilt_of
 from rejoinder.views.deeds import not_allowed
@@ -223,24 +223,17 @@ def _failures(run: Run, found: Found, form: Form) -> Iterator[Line]:
         widths = _longest((safe(result.id) for result, _ in lines), 24), _longest((safe(name) for _, name in lines), 20)
         yield from (_failure_line(result, column, widths, form) for result, column in lines)
     for case in () if several or found.failed.number > SHORT_BLOCKS else found.failed.shown:
-        result = case.deciding
         if found.failed.number > BLOCKS:
-            title, *block = write_failure(result, form, _after(case))
+            title, *block = write_failed_case(case, form)
             yield title
             yield from islice((row for row in block if any(piece.role == "reason" for piece in row)), 1)
         else:
-            yield from write_failure(result, form, _after(case))
+            yield from write_failed_case(case, form)
             yield EMPTY
     if found.failed.left:
         yield line(f"and {found.failed.left:,} more: ", "rejoinder show --failed")
     if found.failed.number and (several or found.failed.number > BLOCKS):
         yield EMPTY
-
-
-def _after(case: Tried) -> str:
-    result = case.deciding
-    turns = f"after {count(len(result.turns), 'turn')}"
-    return f"trial {result.trial} of {case.trials}, {turns}" if case.trials > 1 else f"failed {turns}"
 
 
 def _longest(texts: Iterable[str], most: int) -> int:

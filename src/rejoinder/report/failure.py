@@ -11,6 +11,7 @@ from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.report.course_rows import write_course
 from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.styled import PLAIN, Form, Line, Piece, Role, beside, fitted, line, mark, plain_text, safe, wrap
+from rejoinder.views.cases import Tried
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import (
     Against,
@@ -59,6 +60,15 @@ def title_of(result: Result, form: Form, right: str) -> Iterator[Line]:
 def _id(result: Result) -> str:
     text = safe(result.id)
     return text if columns_of(text) <= LONGEST_ID else f"{text[:15]}…{text[-15:]}"
+
+
+def write_failed_case(case: Tried, form: Form) -> Iterator[Line]:
+    """The trial that decided, and its number if there are several."""
+    result = case.deciding
+    turns = f"after {count(len(result.turns), 'turn')}"
+    if case.trials > 1:
+        return write_failure(result, form, f"trial {result.trial} of {case.trials}, {turns}")
+    return write_failure(result, form, "" if result.status == "error" else f"failed {turns}")
 
 
 def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:

@@ -1,4 +1,11 @@
-"""Fake servers that speak the wire formats of language models, for tests without a network or a key.
+"""Assertions about runs, and fake servers that speak the wire formats of language models: for tests.
+
+    from rejoinder.testing import assert_passed, assert_rate, assert_no_worse, cases
+
+The assertions raise AssertionError with the words of the terminal. They never pass on errors, on an empty run, or if a
+run has no rate.
+
+The fake servers need no network and no key.
 
 One server answers for OpenAI (chat completions, responses, embeddings), Azure OpenAI, Anthropic and Gemini, on
 loopback. It refuses requests that the real API would refuse, and it can fail on request in the ways that real ones do:
@@ -35,20 +42,50 @@ Streaming is not supported; a request for it gets an error that says so.
 
 from __future__ import annotations
 
-from rejoinder.testing.judges import is_judging, judge, with_judge
-from rejoinder.testing.limits import RateLimit
-from rejoinder.testing.server import FakeServer
-from rejoinder.testing.values import Answer, Fault, Received, ToolCall, embed
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-__all__ = [
-    "Answer",
-    "FakeServer",
-    "Fault",
-    "RateLimit",
-    "Received",
-    "ToolCall",
-    "embed",
-    "is_judging",
-    "judge",
-    "with_judge",
-]
+    from rejoinder.testing.assertions import assert_no_worse as assert_no_worse
+    from rejoinder.testing.assertions import assert_passed as assert_passed
+    from rejoinder.testing.assertions import assert_rate as assert_rate
+    from rejoinder.testing.judges import is_judging as is_judging
+    from rejoinder.testing.judges import judge as judge
+    from rejoinder.testing.judges import with_judge as with_judge
+    from rejoinder.testing.limits import RateLimit as RateLimit
+    from rejoinder.testing.matchers import assert_all_passed as assert_all_passed
+    from rejoinder.testing.matchers import assert_failed_count as assert_failed_count
+    from rejoinder.testing.matchers import assert_passed_count as assert_passed_count
+    from rejoinder.testing.matchers import assert_rate_above as assert_rate_above
+    from rejoinder.testing.matchers import assert_rate_below as assert_rate_below
+    from rejoinder.testing.server import FakeServer as FakeServer
+    from rejoinder.testing.suite_cases import SuiteCase as SuiteCase
+    from rejoinder.testing.suite_cases import cases as cases
+    from rejoinder.testing.values import Answer as Answer
+    from rejoinder.testing.values import Fault as Fault
+    from rejoinder.testing.values import Received as Received
+    from rejoinder.testing.values import ToolCall as ToolCall
+    from rejoinder.testing.values import embed as embed
+
+_NAMES = {
+    "rejoinder.testing.assertions": "assert_no_worse assert_passed assert_rate",
+    "rejoinder.testing.judges": "is_judging judge with_judge",
+    "rejoinder.testing.limits": "RateLimit",
+    "rejoinder.testing.matchers": (
+        "assert_all_passed assert_failed_count assert_passed_count assert_rate_above assert_rate_below"
+    ),
+    "rejoinder.testing.server": "FakeServer",
+    "rejoinder.testing.suite_cases": "SuiteCase cases",
+    "rejoinder.testing.values": "Answer Fault Received ToolCall embed",
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+"""Imported on first use: the fake servers need nothing of the assertions, and no test needs all of them."""
+__all__ = [*_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rejoinder.testing' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -160,10 +160,12 @@ class Tried(Struct, frozen=True, kw_only=True):
 def tried_cases(run: Run) -> Iterator[Tried]:
     """Trials of a case stand one after the other, so one case at a time is in memory, and few of its conversations."""
     for _, trials in groupby(run.results, lambda result: result.case):
-        yield _join(trials, run.run.day)
+        yield join_trials(trials, run.run.day)
 
 
-def _join(trials: Iterator[Result], day: str) -> Tried:
+def join_trials(trials: Iterable[Result], day: str) -> Tried:
+    """A case of its trials; there must be at least one."""
+    trials = iter(trials)
     first = next(trials)
     statuses: dict[Status, int] = {}
     duration_s, turns = 0.0, 0

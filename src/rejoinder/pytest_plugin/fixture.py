@@ -1,0 +1,56 @@
+"""The fixture `rejoinder`: runs of a test, kept in the project like other runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+import rejoinder
+from rejoinder.errors import UsageError
+from rejoinder.model.figures import NoRate
+from rejoinder.runs.report import RunReport
+from rejoinder.testing.suite_cases import SuiteCase
+from rejoinder.words.figures import rate_words
+
+if TYPE_CHECKING:
+    from rejoinder.api import Suites
+Chosen: TypeAlias = "tuple[Suites, dict[str, Any]]"
+
+
+class Runner:
+    """Runs suites for one test. It accepts the options of `rejoinder.run`."""
+
+    def __init__(self, node: pytest.Item) -> None:
+        self._node = node
+        self.reports: list[RunReport] = []
+        """The runs of this test."""
+
+    def run(self, suite: SuiteCase | Suites, **options: Any) -> RunReport:
+        """Run a suite, or one of its cases."""
+        chosen, options = _chosen(suite, options)
+        return self._kept(rejoinder.run(chosen, **options))
+
+    async def arun(self, suite: SuiteCase | Suites, **options: Any) -> RunReport:
+        """The same in a coroutine, on its own event loop."""
+        run = getattr(rejoinder, "arun", None)
+        if run is None:
+            raise UsageError("this version of rejoinder has no `arun`", "Use `rejoinder.run`, which blocks the loop.")
+        chosen, options = _chosen(suite, options)
+        return self._kept(await run(chosen, **options))
+
+    def _kept(self, report: RunReport) -> RunReport:
+        self.reports.append(report)
+        rate = report.summary.rate
+        told = [] if isinstance(rate, NoRate) else [("rejoinder.pass_rate", rate_words(rate))]
+        self._node.user_properties += [("rejoinder.run", report.run.id), *told]
+        return report
+
+
+def _chosen(suite: SuiteCase | Suites, options: dict[str, Any]) -> Chosen:
+    """A case as its suite with a selection."""
+    if not isinstance(suite, SuiteCase):
+        return suite, options
+    if "selection" in options:
+        raise UsageError("a case selects itself", "Leave out `selection`.")
+    return suite.suite, {**options, "selection": suite.selection}

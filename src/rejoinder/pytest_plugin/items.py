@@ -1,0 +1,160 @@
+"""Suites as files of tests, and their cases as tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import pytest
+from msgspec import Struct
+
+from rejoinder.engine.load_for_run import load_for_run
+from rejoinder.engine.plan import pairs, trials_of
+from rejoinder.errors import RejoinderError, SuiteError
+from rejoinder.exports.junit import properties_of
+from rejoinder.model.results import CaseName
+from rejoinder.model.suite import Quarantine
+from rejoinder.pytest_plugin.settings import SessionSettings
+from rejoinder.report.failure_text import failure_words
+from rejoinder.report.problems import write_problem
+from rejoinder.runs.names import case_name_of
+from rejoinder.runs.receipt import now
+from rejoinder.testing.item_names import ItemNames, mark_of
+from rejoinder.validation.roles import Pair
+from rejoinder.views.cases import Tried
+
+
+class CollectedCase(Struct, frozen=True):
+    """A case on one target and in one variant."""
+
+    name: CaseName
+    trials: int
+    tags: tuple[str, ...]
+    line: int
+    quarantine: Quarantine | None
+
+
+class CaseVerdict(Struct, frozen=True):
+    """A case whose trials have all ended, and their run."""
+
+    run: str
+    case: Tried
+
+
+class NoVerdict(Struct, frozen=True):
+    """A case without a verdict."""
+
+    why: str
+    is_skipped: bool = False
+    """Whether it was left out because another case failed, as with `-x`; else it is an error."""
+
+
+class Runs(Protocol):
+    """The runs of a session."""
+
+    settings: SessionSettings
+
+    def wait_for(self, item: CaseItem) -> CaseVerdict | NoVerdict: ...
+
+
+class SuiteFile(pytest.File):
+    """A suite. `collect` sends nothing."""
+
+    runs: Runs
+    root: str
+    """The folder of its project."""
+    cases: int
+    """The number of its items, with those that a command leaves out."""
+
+    def collect(self) -> Iterator[CaseItem]:
+        settings = self.runs.settings
+        try:
+            [suite], _ = load_for_run([self.path], settings.options, asks=settings.sends)
+            found = list(pairs([suite], settings.options.selection))
+        except SuiteError as error:
+            raise self.CollectError(_mistakes(error)) from None
+        except RejoinderError as error:
+            raise self.CollectError(str(error)) from None
+        self.root, self.cases = suite.root, len(found)
+        several, names = len({pair.target.name for pair in found}) > 1, ItemNames()
+        for pair in found:
+            name = names.name(pair.case.id, pair.target.name if several else "", pair.case.variant)
+            yield CaseItem.from_parent(self, name=name, case=self._collected(pair))
+
+    def _collected(self, pair: Pair) -> CollectedCase:
+        case = pair.case
+        return CollectedCase(
+            name=case_name_of(pair),
+            trials=trials_of(case, self.runs.settings.options),
+            tags=case.tags,
+            line=case.line,
+            quarantine=case.quarantine,
+        )
+
+
+def _mistakes(error: SuiteError) -> str:
+    """The mistakes as `rejoinder validate` shows them."""
+    rows = (row for problem in error.problems if problem.severity == "error" for row in write_problem(problem))
+    return "\n".join(rows)
+
+
+class CaseItem(pytest.Item):
+    """A case. Waiting for its verdict is the set-up, so that an error of a provider is an error of pytest."""
+
+    def __init__(self, *, case: CollectedCase, **more: Any) -> None:
+        super().__init__(**more)
+        self.case = case
+        self._judged: Tried | None = None
+        for mark in dict.fromkeys(map(mark_of, case.tags)):
+            self.config.addinivalue_line("markers", f"{mark}: tag of cases")
+            self.add_marker(mark)
+        if case.quarantine is not None and not case.quarantine.is_over(now()[:10]):
+            reason = f"in quarantine until {case.quarantine.until}: {case.quarantine.reason}"
+            self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+    @property
+    def file(self) -> SuiteFile:
+        assert isinstance(self.parent, SuiteFile)
+        return self.parent
+
+    def setup(self) -> None:
+        answer = self.file.runs.wait_for(self)
+        if isinstance(answer, NoVerdict):
+            if answer.is_skipped:
+                pytest.skip(answer.why)
+            _fail(answer.why)
+        case = answer.case
+        self.user_properties += [("rejoinder.run", answer.run), *properties_of(case)]
+        if case.status == "error":
+            _fail(failure_words(case))
+        elif case.status == "spoilt":
+            _fail(case.apart or "invalid")
+        elif case.finished < self.case.trials:
+            _fail(f"{case.finished} of {self.case.trials} trials were run: {case.counted}")
+        self._judged = case
+
+    def runtest(self) -> None:
+        case = self._judged
+        if case is None:
+            _fail("the case has no verdict")
+        if case.status == "passed":
+            return
+        if case.status == "apart" and case.passed == case.finished:
+            return
+        words = failure_words(case)
+        if case.status == "apart" and self.get_closest_marker("xfail") is None:  # it was over when collected
+            pytest.xfail(words)
+        _fail(words)
+
+    def teardown(self) -> None:
+        self._judged = None
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        # pytest writes `::` for the dots of a title with which the node id ends.
+        return self.path, self.case.line - 1 if self.case.line else None, f"{self.name} in {self.path.name}"
+
+
+def _fail(words: str) -> NoReturn:
+    """Without a traceback, which would show this module."""
+    pytest.fail(words, pytrace=False)

@@ -1,0 +1,91 @@
+"""The process that plays the run of a pytest session: `python -m rejoinder.pytest_plugin.play FOLDER`.
+
+A process of its own has its own event loop, signals, warning filters and standard output, whatever
+pytest does in its own. It ends with the process that started it: its standard input is then closed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import rejoinder
+from rejoinder.errors import RejoinderError
+from rejoinder.pytest_plugin.shared import Order, SharedFolder
+from rejoinder.runs.folder import RunBusy, reserve_run_id, runs_folder
+
+TICK_S = 0.1
+BUSY_S = 60.0
+"""The longest wait for a killed process to let go of the run."""
+
+
+def main(path: str) -> int:
+    shared = SharedFolder(Path(path))
+    order = shared.order
+    if order is None:
+        return 2
+    sys.path += [place for place in order.search if place not in sys.path]
+    threading.Thread(target=_watch_parent, daemon=True).start()
+    threading.Thread(target=_watch_stop, args=(shared.stop_file,), daemon=True).start()
+    try:
+        _play(order)
+    except RejoinderError as error:
+        shared.write_problem(str(error))
+        return error.exit_code
+    return 0
+
+
+def _play(order: Order) -> None:
+    options = order.options
+    folder = runs_folder(Path(order.root)) / order.run
+    if (folder / "run.json").exists():
+        _resume(folder)
+        return
+    reserve_run_id(order.run)
+    rejoinder.run(
+        [Path(suite) for suite in order.suites],
+        repeat=options.repeat,
+        selection=options.selection,
+        pace=options.pace,
+        limits=options.limits,
+        answers=options.answers,
+        trust=options.trust,
+    )
+
+
+def _resume(folder: Path) -> None:
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            rejoinder.resume(folder)
+        except RunBusy:
+            if time.monotonic() > until:
+                raise
+            time.sleep(TICK_S)
+        else:
+            return
+
+
+def _watch_parent() -> None:
+    while os.read(0, 1024):  # a buffered stream would be locked when this process ends
+        pass
+    _stop()
+
+
+def _watch_stop(file: Path) -> None:
+    while not file.exists():
+        time.sleep(TICK_S)
+    _stop()
+
+
+def _stop() -> None:
+    """Stop the run at once, as SIGTERM does: calls in progress are cancelled, and results are written."""
+    signal.raise_signal(signal.SIGTERM if sys.platform != "win32" else signal.SIGINT)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
