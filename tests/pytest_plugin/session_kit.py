@@ -17,7 +17,7 @@ PLUGINS = ("-p", "rejoinder.pytest_plugin", "-p", "xdist")
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """Only the plugins of these tests: others take time, and have tests of their own."""
 _LINE = re.compile(
-    r"^(?:\[gw\d+\] \[ *\d+%\] (?P<first>[A-Z]+) )?(?P<id>\S+?\.ya?ml::.*?|\S+\.py::\S+)(?: (?P<word>[A-Z]+)\b.*)?$"
+    r"^(?:\[gw\d+\] \[ *\d+%\] (?P<first>[A-Z]+) )?(?P<id>\S+?\.ya?ml::.*?|\S+\.py::\S+)(?: (?P<word>[A-Z]+)\b.*)? *$"
 )
 
 

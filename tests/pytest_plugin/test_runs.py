@@ -5,21 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
 
 from rejoinder.testing import Answer, FakeServer
-from tests.kit import Project, behind, case, is_alive, only_run, run_folders, scripted, spec, wait_until
+from tests.kit import Project, behind, case, is_alive, only_run, run_folders, spec, wait_until
 from tests.pytest_plugin.session_kit import BAD, GOOD, only_run_of, pytest_in, said, started, suite
 
 pytestmark = pytest.mark.slow
 MANY = 12
+XFAIL = """
+import pytest
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.xfail)
+"""
 
 
 def asked(server: FakeServer, *cases: object, **more: object) -> dict[str, object]:
-    return {"targets": [behind(server, "m")], "target": "m", "evals": list(cases), **more}
+    """A suite of these cases. `more`: settings of its target."""
+    return {"targets": [behind(server, "m", **more)], "target": "m", "evals": list(cases)}
 
 
 @spec("3B")
@@ -43,9 +50,9 @@ def test_workers_of_xdist_share_one_run(project: Project, dist: str) -> None:
 
 def test_a_budget_holds_for_all_workers_and_what_it_leaves_out_is_an_error(project: Project) -> None:
     with FakeServer(Answer("105", input_tokens=100, output_tokens=100)) as server:
-        target = {**behind(server, "m"), "price": {"input": 1000, "output": 1000}, "max_tokens": 100}
         cases = [case(f"c{n}", GOOD) for n in range(MANY)]
-        project.write("evals.yaml", {"targets": [target], "target": "m", "evals": cases, "execution": {"workers": 1}})
+        project.write(".rejoinder/config.yaml", {"prices": {"m": {"input": 1000, "output": 1000}}})
+        project.write("evals.yaml", asked(server, *cases, max_tokens=100, workers=1))
         done = pytest_in(project, "-n", "2", "--rejoinder-budget", "0.7")
     assert 1 <= len(server.requests) <= 4
     counted = list(done.outcomes.values())
@@ -60,7 +67,7 @@ def test_a_budget_holds_for_all_workers_and_what_it_leaves_out_is_an_error(proje
 def test_x_stops_the_run_and_what_was_not_asked_has_not_passed(project: Project) -> None:
     with FakeServer("105", latency_s=0.05) as server:
         cases = [case(f"c{n:02}", BAD if n == 2 else GOOD) for n in range(30)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         done = pytest_in(project, "-x")
         assert 3 <= len(server.requests) < 10
     assert done.code == 1
@@ -74,7 +81,7 @@ def test_cases_before_the_first_failure_that_were_not_asked_are_skipped(project:
     with FakeServer("105", latency_s=0.3) as server:
         slow = [case(f"c{n}", GOOD) for n in range(20)]
         failing = case("now", BAD)
-        project.write("evals/a.yaml", asked(server, *slow, execution={"workers": 2}))
+        project.write("evals/a.yaml", asked(server, *slow, workers=2))
         project.write("evals/b.yaml", suite(failing))
         done = pytest_in(project, "-x", "evals/b.yaml", "evals/a.yaml")
         assert done.outcomes == {"evals/b.yaml::now": "FAILED"}, done.text
@@ -84,7 +91,7 @@ def test_cases_before_the_first_failure_that_were_not_asked_are_skipped(project:
 def test_x_under_xdist_stops_the_run(project: Project) -> None:
     with FakeServer("105", latency_s=0.05) as server:
         cases = [case(f"c{n:02}", BAD if n == 2 else GOOD) for n in range(40)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         done = pytest_in(project, "-x", "-n", "2")
         assert len(server.requests) < 20
     assert done.code != 0
@@ -95,7 +102,7 @@ def test_x_under_xdist_stops_the_run(project: Project) -> None:
 def test_maxfail_stops_the_run_under_xdist(project: Project) -> None:
     with FakeServer("105", latency_s=0.1) as server:
         cases = [case(f"c{n:02}", BAD) for n in range(60)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         done = pytest_in(project, "--maxfail", "3", "-n", "2")
         assert len(server.requests) < 50
     assert done.code != 0
@@ -104,7 +111,7 @@ def test_maxfail_stops_the_run_under_xdist(project: Project) -> None:
 def test_items_report_while_the_run_goes_on(project: Project) -> None:
     with FakeServer("105", latency_s=0.2) as server:
         cases = [case(f"c{n:02}", GOOD) for n in range(20)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         with started(project) as session:
             session.wait_for(lambda: "evals.yaml::c00 PASSED" in session.out.text)
             assert len(server.requests) < 20
@@ -112,18 +119,7 @@ def test_items_report_while_the_run_goes_on(project: Project) -> None:
 
 
 def kill_worker(project: Project, when: str) -> None:
-    """A test that kills its own worker once: the one that plays the run."""
-    project.write(
-        "test_kill.py",
-        textwrap.dedent("""
-            import os, signal, time
-            from pathlib import Path
-            import pytest
-
-            @pytest.hookimpl(tryfirst=True)
-            def pytest_runtest_setup(item): ...
-            """),
-    )
+    """Let the worker that plays the run be killed, once if it looks for something that the run has written."""
     project.write(
         "conftest.py",
         textwrap.dedent(f"""
@@ -156,7 +152,7 @@ def test_a_killed_worker_hangs_nothing_and_makes_nothing_green(project: Project)
     """Another worker resumes the run; recorded replies are not asked for again."""
     with FakeServer("105", latency_s=0.1) as server:
         cases = [case(f"c{n:02}", BAD if n == 19 else GOOD) for n in range(20)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         started_already = "list(Path('.rejoinder/runs').glob('*/journal.jsonl'))"
         kill_worker(project, started_already)
         done = pytest_in(project, "-n", "2")
@@ -176,7 +172,7 @@ def test_a_killed_worker_hangs_nothing_and_makes_nothing_green(project: Project)
 def test_a_run_whose_process_is_killed_every_time_ends(project: Project) -> None:
     with FakeServer("105", latency_s=0.3) as server:
         cases = [case(f"c{n:02}", GOOD) for n in range(4)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         kill_worker(project, "True")
         done = pytest_in(project, "-n", "2", "--max-worker-restart", "20")
     assert done.code == 1
@@ -186,7 +182,7 @@ def test_a_run_whose_process_is_killed_every_time_ends(project: Project) -> None
 def test_a_killed_run_is_an_error_of_every_unfinished_case(project: Project) -> None:
     with FakeServer("105", latency_s=0.1) as server:
         cases = [case(f"c{n:02}", GOOD) for n in range(40)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         with started(project) as session:
             session.wait_for(lambda: "evals.yaml::c01 PASSED" in session.out.text)
             os.kill(child_of(session.process.pid), signal.SIGKILL)
@@ -210,7 +206,7 @@ def test_ctrl_c_stops_the_run_and_leaves_it_resumable(project: Project) -> None:
     """LangSmith's incomplete runs looked passed."""
     with FakeServer("105", latency_s=0.1) as server:
         cases = [case(f"c{n:02}", GOOD) for n in range(60)]
-        project.write("evals.yaml", asked(server, *cases, execution={"workers": 1}))
+        project.write("evals.yaml", asked(server, *cases, workers=1))
         with started(project) as session:
             session.wait_for(lambda: "evals.yaml::c01 PASSED" in session.out.text)
             child = child_of(session.process.pid)
@@ -228,10 +224,8 @@ def test_ctrl_c_stops_the_run_and_leaves_it_resumable(project: Project) -> None:
 
 def test_a_killed_session_ends_its_run(project: Project) -> None:
     with FakeServer("105", latency_s=0.1) as server:
-        project.write(
-            "evals.yaml", asked(server, *(case(f"c{n:02}", GOOD) for n in range(80)), execution={"workers": 1})
-        )
-        with started(project) as session:
+        project.write("evals.yaml", asked(server, *(case(f"c{n:02}", GOOD) for n in range(80)), workers=1))
+        with started(project, TMPDIR=str(project.folder)) as session:
             session.wait_for(lambda: "evals.yaml::c01 PASSED" in session.out.text)
             child = child_of(session.process.pid)
             session.kill()
@@ -280,8 +274,7 @@ def test_the_gate_fails_the_session_and_cannot_tell_is_a_warning(project: Projec
     same = pytest_in(project, "--rejoinder-against", "main")
     assert same.code == 0, same.text
     assert "gate" in same.last_lines
-    xfailed = "import pytest\ndef pytest_collection_modifyitems(items):\n    for item in items:\n        item.add_marker(pytest.mark.xfail)\n"
-    project.write("conftest.py", xfailed)
+    project.write("conftest.py", XFAIL)
     project.write("evals.yaml", suite(*many, replies={"*": ["none"]}))
     worse = pytest_in(project, "--rejoinder-against", "main")
     assert worse.code == 1, worse.text
@@ -328,5 +321,3 @@ def test_no_temporary_folder_is_left(project: Project, tmp_path: Path) -> None:
     project.write("evals.yaml", suite(case("one", GOOD)))
     pytest_in(project, "-n", "2", TMPDIR=str(folder))
     assert [path.name for path in folder.iterdir() if path.name.startswith("rejoinder")] == []
-    assert time.monotonic() > 0
-    assert scripted("x")

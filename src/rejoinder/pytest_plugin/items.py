@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -14,13 +14,12 @@ from rejoinder.engine.plan import pairs, trials_of
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.exports.junit import properties_of
 from rejoinder.model.results import CaseName
-from rejoinder.model.suite import Quarantine
 from rejoinder.pytest_plugin.settings import SessionSettings
 from rejoinder.report.failure_text import failure_words
 from rejoinder.report.problems import write_problem
 from rejoinder.runs.names import case_name_of
-from rejoinder.runs.receipt import now
-from rejoinder.testing.item_names import ItemNames, mark_of
+from rejoinder.testing.item_names import ItemNames
+from rejoinder.testing.marks import marks_of
 from rejoinder.validation.roles import Pair
 from rejoinder.views.cases import Tried
 
@@ -30,9 +29,7 @@ class CollectedCase(Struct, frozen=True):
 
     name: CaseName
     trials: int
-    tags: tuple[str, ...]
     line: int
-    quarantine: Quarantine | None
 
 
 class CaseVerdict(Struct, frozen=True):
@@ -80,16 +77,15 @@ class SuiteFile(pytest.File):
         several, names = len({pair.target.name for pair in found}) > 1, ItemNames()
         for pair in found:
             name = names.name(pair.case.id, pair.target.name if several else "", pair.case.variant)
-            yield CaseItem.from_parent(self, name=name, case=self._collected(pair))
+            marks = marks_of(pair.case, self.config)
+            yield CaseItem.from_parent(self, name=name, case=self._collected(pair), marks=marks)
 
     def _collected(self, pair: Pair) -> CollectedCase:
         case = pair.case
         return CollectedCase(
             name=case_name_of(pair),
             trials=trials_of(case, self.runs.settings.options),
-            tags=case.tags,
             line=case.line,
-            quarantine=case.quarantine,
         )
 
 
@@ -102,16 +98,12 @@ def _mistakes(error: SuiteError) -> str:
 class CaseItem(pytest.Item):
     """A case. Waiting for its verdict is the set-up, so that an error of a provider is an error of pytest."""
 
-    def __init__(self, *, case: CollectedCase, **more: Any) -> None:
+    def __init__(self, *, case: CollectedCase, marks: Iterable[pytest.MarkDecorator], **more: Any) -> None:
         super().__init__(**more)
         self.case = case
         self._judged: Tried | None = None
-        for mark in dict.fromkeys(map(mark_of, case.tags)):
-            self.config.addinivalue_line("markers", f"{mark}: tag of cases")
+        for mark in marks:
             self.add_marker(mark)
-        if case.quarantine is not None and not case.quarantine.is_over(now()[:10]):
-            reason = f"in quarantine until {case.quarantine.until}: {case.quarantine.reason}"
-            self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
     @property
     def file(self) -> SuiteFile:

@@ -14,7 +14,7 @@ from rejoinder.model import Suite
 from rejoinder.model.results import CaseName
 from rejoinder.runs.names import case_name_of
 from rejoinder.runs.options import Selection
-from rejoinder.testing.item_names import ItemNames, mark_of
+from rejoinder.testing.item_names import ItemNames
 
 if TYPE_CHECKING:
     import pytest
@@ -48,6 +48,7 @@ def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | 
     import pytest
 
     import rejoinder
+    from rejoinder.testing.marks import marks_of
 
     loaded = suite if isinstance(suite, Suite) else rejoinder.load(suite, target=target)
     selection = Selection(tags=tuple(tags))
@@ -59,7 +60,7 @@ def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | 
         pytest.param(
             SuiteCase(loaded, case_name_of(pair), pair.case.tags),
             id=names.name(pair.case.id, pair.target.name if several else "", pair.case.variant),
-            marks=[getattr(pytest.mark, mark_of(tag)) for tag in pair.case.tags],
+            marks=list(marks_of(pair.case)),
         )
         for pair in found
     ]

@@ -1,0 +1,103 @@
+"""The fixture `rejoinder`, and cases as parameters, in sessions of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit import Project, case, run_folders, spec
+from tests.pytest_plugin.session_kit import BAD, GOOD, junit, pytest_in, suite
+
+pytestmark = pytest.mark.slow
+
+BOT = '''
+import http.server, json, threading
+from pathlib import Path
+import pytest
+from rejoinder.testing import assert_passed, assert_rate, cases
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"reply": self.server.answer(asked["message"])}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+@pytest.fixture
+def bot(tmp_path, monkeypatch):
+    """A bot of this process, with a database that the test can look at."""
+    asked = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.answer = lambda message: asked.append(message) or "15 * 7 = 105"
+    monkeypatch.setenv("BOT_URL", f"http://127.0.0.1:{server.server_port}/chat")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+'''
+TESTS = (
+    BOT
+    + """
+def test_bot(rejoinder, bot):
+    report = rejoinder.run("evals.yaml", repeat=2)
+    assert_rate(report, at_least=1)
+    assert len(bot) == 2
+
+def test_bad(rejoinder, bot):
+    assert_passed(rejoinder.run("bad.yaml"))
+
+@cases("evals.yaml")
+def test_each(rejoinder, bot, case):
+    assert_passed(rejoinder.run(case))
+"""
+)
+TARGET = {"name": "bot", "provider": "http", "url": "${{ BOT_URL }}", "body": {"message": "{{ prompt }}"}}
+
+
+def write(project: Project) -> None:
+    http = {**TARGET, "reply_path": "$.reply"}
+    project.write("test_bot.py", TESTS)
+    project.write("evals.yaml", suite(case("one", GOOD), targets=[http], target="bot"))
+    project.write("bad.yaml", suite(case("bad", BAD), targets=[http], target="bot"))
+
+
+@spec("3B")
+@pytest.mark.parametrize("workers", [(), ("-n", "3")])
+def test_a_bot_of_a_fixture_is_tested(project: Project, workers: tuple[str, ...]) -> None:
+    write(project)
+    done = pytest_in(project, *workers, "--junitxml", "junit.xml", on=False, BOT_URL="http://127.0.0.1:9")
+    assert done.outcomes == {
+        "test_bot.py::test_bot": "PASSED",
+        "test_bot.py::test_bad": "FAILED",
+        "test_bot.py::test_each[one]": "PASSED",
+    }, done.text
+    assert 'contains "106": the reply does not contain it' in done.text
+    assert len(run_folders(project.folder)) == 3
+    tests = {one.get("name"): one for one in junit(project.folder / "junit.xml").iter("testcase")}
+    properties = [one.get("name") for one in tests["test_bot"].iter("property")]
+    assert properties == ["rejoinder.run", "rejoinder.pass_rate"]
+
+
+def test_arun_says_what_to_do_until_there_is_one(project: Project) -> None:
+    """It delegates to `rejoinder.arun`; a version without it says so."""
+    project.write("evals.yaml", suite(case("one", GOOD)))
+    project.write(
+        "test_arun.py",
+        "import asyncio\n"
+        "import rejoinder as library\n"
+        "import pytest\n"
+        "def test_arun(rejoinder):\n"
+        "    if hasattr(library, 'arun'):\n"
+        "        assert asyncio.run(rejoinder.arun('evals.yaml')).summary.passed == 1\n"
+        "    else:\n"
+        "        with pytest.raises(library.UsageError, match='has no `arun`'):\n"
+        "            asyncio.run(rejoinder.arun('evals.yaml'))\n",
+    )
+    assert pytest_in(project, on=False).outcomes == {"test_arun.py::test_arun": "PASSED"}
