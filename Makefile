@@ -112,6 +112,7 @@ screens: $(STAMP) $(WEB)
 
 bench: $(STAMP) $(WEB)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/pytest_plugin.py
 	$(BIN)/python benchmarks/history.py
 	$(BIN)/python benchmarks/validate.py
 	$(BIN)/python benchmarks/conversations.py

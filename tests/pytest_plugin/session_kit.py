@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 
 from tests.kit import Process, Project, Raw, case, run_folders, run_process, scripted
 
-PLUGINS = ("-p", "rejoinder.pytest_plugin", "-p", "xdist")
+PLUGINS = ("-p", "rejoinder.pytest_plugin")
+XDIST = ("-p", "xdist")
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """Only the plugins of these tests: others take time, and have tests of their own."""
 _LINE = re.compile(
@@ -34,16 +35,18 @@ class Said(NamedTuple):
         return self.text.partition("- rejoinder -")[2]
 
 
-def arguments_of(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-v", "--color=no", *PLUGINS, *arguments]
+def arguments_of(*arguments: str, has_xdist: bool = True) -> list[str]:
+    return [sys.executable, "-m", "pytest", "-v", "--color=no", *PLUGINS, *(XDIST if has_xdist else ()), *arguments]
 
 
-def pytest_in(project: Project | Path, *arguments: str, on: bool = True, **environment: str) -> Said:
+def pytest_in(
+    project: Project | Path, *arguments: str, on: bool = True, has_xdist: bool = True, **environment: str
+) -> Said:
     folder = project if isinstance(project, Path) else project.folder
     if not (folder / "pytest.ini").exists():
         (folder / "pytest.ini").write_text("[pytest]\n")
     options = ("--rejoinder", *arguments) if on else arguments
-    done = run_process(folder, command=arguments_of(*options), **ALONE, **environment)
+    done = run_process(folder, command=arguments_of(*options, has_xdist=has_xdist), **ALONE, **environment)
     return said(done.code, done.out + done.err)
 
 

@@ -214,6 +214,13 @@ def test_last_failed_runs_what_failed(project: Project) -> None:
         assert len(server.requests) == 5
 
 
+def test_xdist_need_not_be_there(project: Project) -> None:
+    project.write("evals.yaml", suite(case("one", GOOD)))
+    done = pytest_in(project, has_xdist=False)
+    assert "xdist" not in done.text
+    assert done.outcomes == {"evals.yaml::one": "PASSED"}
+
+
 def test_one_run_for_several_files(project: Project) -> None:
     project.write("evals/a.yaml", suite(case("one", GOOD)))
     project.write("evals/b.yaml", suite(case("one", BAD)))
