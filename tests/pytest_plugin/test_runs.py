@@ -321,3 +321,29 @@ def test_no_temporary_folder_is_left(project: Project, tmp_path: Path) -> None:
     project.write("evals.yaml", suite(case("one", GOOD)))
     pytest_in(project, "-n", "2", TMPDIR=str(folder))
     assert [path.name for path in folder.iterdir() if path.name.startswith("rejoinder")] == []
+
+
+def test_x_shows_the_failure_of_a_case_whose_trials_are_not_all_run(project: Project) -> None:
+    with FakeServer("105", latency_s=0.05) as server:
+        cases = [case("bad", BAD, repeat=20), case("good", GOOD)]
+        project.write("evals.yaml", asked(server, *cases, workers=1))
+        done = pytest_in(project, "-x")
+        assert len(server.requests) < 10
+    assert done.outcomes == {"evals.yaml::bad": "FAILED"}, done.text
+    assert done.code == 1
+
+
+def test_hostile_words_are_inert(project: Project) -> None:
+    words = "\x1b[2J\x1b]0;title\x07"
+    apart = {"quarantine": {"until": "2999-01-01", "reason": f"why {words}"}}
+    error = {"error": f"no {words}"}
+    project.write(
+        "evals.yaml",
+        suite(
+            case("a", BAD), case("b", GOOD), case("c", BAD, **apart), replies={"a": [words], "b": [error], "*": ["x"]}
+        ),
+    )
+    done = pytest_in(project, "-rA", "--junitxml", "junit.xml")
+    assert list(done.outcomes.values()) == ["FAILED", "ERROR", "XFAIL"], done.text
+    assert "\x1b[2J" not in done.text
+    assert "\x07" not in done.text

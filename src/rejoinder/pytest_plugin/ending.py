@@ -47,7 +47,7 @@ def conclude(shared: SharedFolder) -> Conclusion | None:
 
 
 def _first(text: str) -> str:
-    return text.partition("\n")[0]
+    return one_line(text.partition("\n")[0])
 
 
 def _of_report(report: RunReport) -> Conclusion:

@@ -22,6 +22,10 @@ from rejoinder.testing.item_names import ItemNames
 from rejoinder.testing.marks import marks_of
 from rejoinder.validation.roles import Pair
 from rejoinder.views.cases import Tried
+from rejoinder.words.inert import visible
+
+LONGEST = 4_000
+"""Characters of what is said of an item."""
 
 
 class CollectedCase(Struct, frozen=True):
@@ -72,7 +76,7 @@ class SuiteFile(pytest.File):
         except SuiteError as error:
             raise self.CollectError(_mistakes(error)) from None
         except RejoinderError as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(_shown(str(error))) from None
         self.root, self.cases = suite.root, len(found)
         several, names = len({pair.target.name for pair in found}) > 1, ItemNames()
         for pair in found:
@@ -114,7 +118,7 @@ class CaseItem(pytest.Item):
         answer = self.file.runs.wait_for(self)
         if isinstance(answer, NoVerdict):
             if answer.is_skipped:
-                pytest.skip(answer.why)
+                pytest.skip(_shown(answer.why))
             _fail(answer.why)
         case = answer.case
         self.user_properties += [("rejoinder.run", answer.run), *properties_of(case)]
@@ -122,8 +126,6 @@ class CaseItem(pytest.Item):
             _fail(failure_words(case))
         elif case.status == "spoilt":
             _fail(case.apart or "invalid")
-        elif case.finished < self.case.trials:
-            _fail(f"{case.finished} of {self.case.trials} trials were run: {case.counted}")
         self._judged = case
 
     def runtest(self) -> None:
@@ -136,7 +138,7 @@ class CaseItem(pytest.Item):
             return
         words = failure_words(case)
         if case.status == "apart" and self.get_closest_marker("xfail") is None:  # it was over when collected
-            pytest.xfail(words)
+            pytest.xfail(_shown(words))
         _fail(words)
 
     def teardown(self) -> None:
@@ -149,4 +151,9 @@ class CaseItem(pytest.Item):
 
 def _fail(words: str) -> NoReturn:
     """Without a traceback, which would show this module."""
-    pytest.fail(words, pytrace=False)
+    pytest.fail(_shown(words), pytrace=False)
+
+
+def _shown(words: str) -> str:
+    """Untrusted words for a terminal, shortened."""
+    return visible(words if len(words) <= LONGEST else f"{words[:LONGEST]} …")

@@ -36,6 +36,9 @@ def main(path: str) -> int:
     except RejoinderError as error:
         shared.write_problem(str(error))
         return error.exit_code
+    except Exception as error:  # nobody reads what this process prints
+        shared.write_problem(f"internal error: {type(error).__name__}: {error}")
+        raise
     return 0
 
 

@@ -37,7 +37,7 @@ class SessionRun:
         while True:
             ended = self._look_after()
             try:
-                found = self._judge(case)
+                found = self._judge(case, has_ended=ended is not None)
             except (msgspec.MsgspecError, RejoinderError) as error:
                 return NoVerdict(f"the results of the run cannot be read: {error}")
             if found is not None:
@@ -85,14 +85,13 @@ class SessionRun:
             order = structs.replace(order, run=new_run_id())
             folder = runs_folder(Path(order.root)) / order.run
         self.shared.write_order(order, folder)
-        with (self.shared.path / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rejoinder.pytest_plugin.play", str(self.shared.path)],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rejoinder.pytest_plugin.play", str(self.shared.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def _note_end(self) -> None:
         """Write down that the process of the run has ended, and why if the run does not say so."""
@@ -106,7 +105,8 @@ class SessionRun:
             self._process.stdin.close()
         self.shared.end(RunEnd(problem))
 
-    def _judge(self, case: CollectedCase) -> CaseVerdict | None:
+    def _judge(self, case: CollectedCase, *, has_ended: bool) -> CaseVerdict | None:
+        """The verdict of a case whose trials are all finished. Without all of them it can fail, and never passes."""
         run = self.shared.run
         if run is None:
             return None
@@ -114,12 +114,15 @@ class SessionRun:
             self._results = LiveResults(RunFolder(run))
         self._results.read_on()
         trials = self._results.of(case.name)
-        if len(trials) < case.trials or not any(one.status != "skipped" for one in trials):
+        finished = [trial for trial in trials if trial.status != "skipped"]
+        is_whole = len(finished) >= case.trials
+        if not finished or not (is_whole or has_ended):
             return None
         receipt = self._results.folder.read_receipt()
         if receipt is None:
             raise RunDamaged(run / "run.json", "it is missing")
-        return CaseVerdict(run.name, join_trials(trials, receipt.day))
+        found = join_trials(trials, receipt.day)
+        return CaseVerdict(run.name, found) if is_whole or found.status == "failed" else None
 
     def _missing(self, case: CollectedCase, ended: RunEnd) -> NoVerdict:
         """Why a run that has ended has no verdict of a case."""

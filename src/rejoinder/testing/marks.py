@@ -9,6 +9,7 @@ import pytest
 from rejoinder.model import Case
 from rejoinder.runs.receipt import now
 from rejoinder.testing.item_names import mark_of
+from rejoinder.words.inert import one_line
 
 
 def marks_of(case: Case, config: pytest.Config | None = None) -> Iterator[pytest.MarkDecorator]:
@@ -20,5 +21,5 @@ def marks_of(case: Case, config: pytest.Config | None = None) -> Iterator[pytest
             config.addinivalue_line("markers", f"{name}: tag of cases")
         yield getattr(pytest.mark, name)
     if case.quarantine is not None and not case.quarantine.is_over(now()[:10]):
-        reason = f"in quarantine until {case.quarantine.until}: {case.quarantine.reason}"
+        reason = f"in quarantine until {case.quarantine.until}: {one_line(case.quarantine.reason)}"
         yield pytest.mark.xfail(reason=reason, strict=False)
