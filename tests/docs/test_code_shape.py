@@ -68,7 +68,9 @@ def test_packages_pass_on_no_names_of_their_modules() -> None:
     """Importers name the module that defines a name; docs/design/architecture.md says why these packages differ."""
     packages = map(name_of, (SRC / "rejoinder").rglob("__init__.py"))
     importing = {name for name in packages if imported(parsed()[name], set(parsed()))}
-    others = {f"rejoinder.{name}" for name in ("checks", "cli", "model", "server.pages", "stats", "testing")}
+    others = {
+        f"rejoinder.{name}" for name in ("checks", "cli", "model", "pytest_plugin", "server.pages", "stats", "testing")
+    }
     assert importing == {"rejoinder", *others}
 
 

@@ -15,7 +15,7 @@ from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.exports.junit import properties_of
 from rejoinder.model.results import CaseName
 from rejoinder.pytest_plugin.settings import SessionSettings
-from rejoinder.report.failure_text import failure_words
+from rejoinder.report.failure import failure_words
 from rejoinder.report.problems import write_problem
 from rejoinder.runs.names import case_name_of
 from rejoinder.testing.item_names import ItemNames

@@ -36,7 +36,7 @@ def main(path: str) -> int:
     except RejoinderError as error:
         shared.write_problem(str(error))
         return error.exit_code
-    except Exception as error:  # nobody reads what this process prints
+    except Exception as error:  # what this process prints is not read
         shared.write_problem(f"internal error: {type(error).__name__}: {error}")
         raise
     return 0

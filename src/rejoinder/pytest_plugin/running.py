@@ -32,7 +32,7 @@ class SessionRun:
         self._results: LiveResults | None = None
 
     def wait_for(self, case: CollectedCase) -> CaseVerdict | NoVerdict:
-        """Start the run if nobody has, and wait for the trials of a case."""
+        """Start the run unless another process has, and wait for the trials of a case."""
         pause = SHORT_S
         while True:
             ended = self._look_after()

@@ -23,7 +23,7 @@ class SessionSettings(Struct, frozen=True, kw_only=True):
     """False if the session only lists tests."""
 
     def takes(self, path: Path, root: Path) -> bool:
-        """Whether a file that nobody named matches a pattern."""
+        """Whether a file that is not named matches a pattern."""
         shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
         patterns = tuple(one if "/" in one else f"**/{one}" for one in self.patterns)
         return matches_path(shown, patterns)

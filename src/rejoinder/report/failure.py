@@ -11,7 +11,7 @@ from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.report.course_rows import write_course
 from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.styled import PLAIN, Form, Line, Piece, Role, beside, fitted, line, mark, plain_text, safe, wrap
-from rejoinder.views.cases import Tried
+from rejoinder.views.cases import Tried, join_trials
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import (
     Against,
@@ -35,6 +35,7 @@ MOST_CHECKS = 3
 MOST_LINES = 30
 """Lines of a difference to a recording."""
 LONGEST_ID = 32
+_OF_WORDS = Form(width=80, symbols=True)
 MOST_LOOKED_AT = 20_000
 """Characters of a reply that are laid out in rows; its end is looked at apart."""
 
@@ -69,6 +70,18 @@ def write_failed_case(case: Tried, form: Form) -> Iterator[Line]:
     if case.trials > 1:
         return write_failure(result, form, f"trial {result.trial} of {case.trials}, {turns}")
     return write_failure(result, form, "" if result.status == "error" else f"failed {turns}")
+
+
+def failure_words(case: Tried) -> str:
+    """The failing trial of a case, shortened: its title, the checks that failed, and the last reply."""
+    rows = ("".join(piece.text for piece in row).rstrip() for row in write_failed_case(case, _OF_WORDS))
+    words = "\n".join(rows)
+    return f"{words}\n  {case.counted}" if case.trials > 1 else words
+
+
+def explain(result: Result) -> str:
+    """The same for one conversation."""
+    return failure_words(join_trials((result,), ""))
 
 
 def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:

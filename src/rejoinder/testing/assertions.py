@@ -14,7 +14,7 @@ from rejoinder.gates.rules import COMPARING
 from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NoRate, Rate
 from rejoinder.model.runs import TargetSummary
-from rejoinder.report.failure_text import explain, failure_words
+from rejoinder.report.failure import explain, failure_words
 from rejoinder.report.gate import result_words, write_rules
 from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
@@ -59,7 +59,7 @@ def assert_rate(
     rate = rate_in(report, of, target, variant)
     value = rate.rate if not surely else None if rate.interval is None else rate.interval[0]
     if value is None or value < at_least:
-        wanted = f"{100 * at_least:g}%{', also as the lower end of the interval' if surely else ''}"
+        wanted = f"{at_least:g}{', also as the lower end of the interval' if surely else ''}"
         fail(f"{rate_told(rate, of)}; wanted at least {wanted}", report)
 
 
@@ -101,7 +101,7 @@ def rate_in(report: RunReport, of: RateOf, target: str | None, variant: str | No
         hint = f"; name one with target=: {', '.join(several)}" if found.is_of_several and several else ""
         fail(f"{no_rate_words(found, report.summary.decided)}{hint}", report)
     assert part.rates is not None
-    rate = part.rates.eventual if of == "final" else part.rates.first_try
+    rate = found if of == "final" else part.rates.first_try
     if rate.rate is None:
         fail("no rate: no conversation counts", report)
     return rate

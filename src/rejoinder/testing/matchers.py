@@ -26,7 +26,7 @@ def assert_rate_above(report: RunReport, share: float, *, target: str | None = N
     refuse_share(share)
     rate = rate_in(report, "final", target, None)
     if rate.rate is None or rate.rate <= share:
-        fail(f"{rate_told(rate)}; wanted above {100 * share:g}%", report)
+        fail(f"{rate_told(rate)}; wanted above {share:g}", report)
 
 
 def assert_rate_below(report: RunReport, share: float, *, target: str | None = None) -> None:
@@ -34,7 +34,7 @@ def assert_rate_below(report: RunReport, share: float, *, target: str | None = N
     refuse_share(share)
     rate = rate_in(report, "final", target, None)
     if rate.rate is None or rate.rate >= share:
-        fail(f"{rate_told(rate)}; wanted below {100 * share:g}%")
+        fail(f"{rate_told(rate)}; wanted below {share:g}")
 
 
 def assert_passed_count(report: RunReport, number: int, *, target: str | None = None) -> None:
