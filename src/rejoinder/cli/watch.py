@@ -13,6 +13,7 @@ from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_case
 from rejoinder.model.providers import row_of
+from rejoinder.model.suite import COMMANDS_OF_TARGETS
 from rejoinder.placeholders import words_without
 from rejoinder.project.files import recording_files
 from rejoinder.project.folders import env_folders, folders_above
@@ -163,7 +164,7 @@ def _forget_code(suites: list[Watched]) -> None:
 def code_of(suite: Suite) -> tuple[bool, set[Path]]:
     """Does a suite run code of the project, and which of its files are named: scripts, and modules of functions?"""
     folder = Path(suite.path).parent
-    own = [one for one in suite.targets.values() if row_of(one.provider).runs_code]
+    own = [one for one in suite.targets.values() if one.runs_code]
     functions = [str(one.settings.get("call")) for one in own if row_of(one.provider).in_process]
     files: set[Path] = set()
     runs = bool(own)
@@ -171,6 +172,9 @@ def code_of(suite: Suite) -> tuple[bool, set[Path]]:
         if not row_of(target.provider).in_process:
             settings = normalize_keys(target.settings)
             files |= _sources_in(words_without(settings), settings.get("cwd"), suite)
+        for command in filter(None, map(target.settings.get, COMMANDS_OF_TARGETS)):
+            words = command.get("command") or ""
+            files |= _sources_in(tuple(words) if isinstance(words, list) else (words,), command.get("cwd"), suite)
     for check in (check for case in suite.cases for check in walk_case(case)):
         runs = runs or isinstance(check, Code | PythonCheck | Custom)
         if isinstance(check, PythonCheck):

@@ -21,6 +21,7 @@ import msgspec
 
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.model import Target
+from rejoinder.model.suite import COMMANDS_OF_TARGETS
 from rejoinder.model.tools import McpTools
 from rejoinder.project.dotenv import Environment
 from rejoinder.project.environment import is_secret, own_environment
@@ -82,6 +83,15 @@ def refuse_foreign_program(
         return
     names = {*_given_addresses(ready, handed, environment), *_addresses_in(written, ready, environment)}
     _refuse(f"{who} would use {'a key' if has_key else 'the login of your home'}", sorted(names), environment)
+
+
+def refuse_foreign_commands(target: Target, ready: Target, environment: Environment, secrets: Iterable[str]) -> None:
+    """The same for the commands of a target: its service, and the source of its token."""
+    for name in COMMANDS_OF_TARGETS:
+        written, filled = target.settings.get(name), ready.settings.get(name)
+        if isinstance(written, Mapping) and isinstance(filled, Mapping):
+            what = f"the command `{name}` of target `{target.name}`"
+            refuse_foreign_program(what, (written, filled), Handed(), environment, secrets)
 
 
 def _has_foreign_key(sent: list[str], environment: Environment, secrets: Iterable[str]) -> bool:

@@ -77,7 +77,7 @@ class Live:
     def stop(self) -> None:
         """Stop retrying and drop waiting calls; `resume` will make them."""
         self._stopped.set()
-        self._targets.exchange.stop_waiting()
+        self._targets.stop()
         if self._budget is not None:
             self._budget.cancel_waiters()
 
@@ -102,9 +102,9 @@ class Live:
 
     async def _call(self, call: Call, opened: OpenTarget) -> Told:
         request, limiter = call.request, opened.provider.limiter
-        record = self._asked(call)
         tries, ticket = Tries(), 0
         while True:
+            await self._make_ready(opened)
             if limiter is not None:
                 try:
                     ticket = await limiter.enter(again=tries.refusals > 0)
@@ -117,7 +117,7 @@ class Live:
                 if ended is None:
                     raise NoAnswer
                 return await self._told(Told(call.key, failure=ended, attempts=tries.made))
-            paid = await self._prepare(record, opened, request)
+            paid = await self._prepare(self._asked(call), opened, request)
             started = tries.begin()
             try:
                 reply = await self._ask(opened, request)
@@ -187,13 +187,27 @@ class Live:
         try:
             reply = await ask_within(opened.timeout_s, opened.provider, request)
         except ProviderError as error:
-            if opened.keeper is not None and error.pressure is None and not was_turned_away(error.type, error.status):
-                error.retryable = False  # it may have heard us
+            cause = error if opened.service is None else await opened.service.explain(error)
+            if opened.keeper is not None and cause.pressure is None and not was_turned_away(cause.type, cause.status):
+                cause.retryable = False  # it may have heard us
+            if cause is not error:
+                raise cause from error
             raise
         finally:
             opened.state.comes_back()
         self.kept.answered(request, reply)
         return reply
+
+    async def _make_ready(self, opened: OpenTarget) -> None:
+        """Have the target's own service running. If it cannot run, the target is given up."""
+        if opened.service is None or opened.state.ended is not None:
+            return
+        try:
+            await opened.service.ensure()
+        except ShutDown:
+            raise NoAnswer from None
+        except ProviderError as error:
+            opened.state.ended = _failure(error)
 
     def _final(self, error: ProviderError, decision: Decision, opened: OpenTarget, key: str, tries: Tries) -> Told:
         """A failure that is not retried. Where every other call would share it, it ends the target."""

@@ -403,7 +403,7 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
     for one in (target, *others):
         if (fault := find_provider_fault(one)) is not None:
             raise fault
-        if no_code and row_of(one.provider).runs_code:
+        if no_code and one.runs_code:
             raise UsageError(f"target `{one.name}` runs code of the project, and --no-code refuses that")
     if (fault := find_tools_fault(case, pair.target)) is not None:
         raise fault

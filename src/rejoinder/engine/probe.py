@@ -75,7 +75,7 @@ async def try_target(
     targets = OpenTargets(options)
     started = time.perf_counter()
     try:
-        if row_of(target.provider).runs_code and options.trust.no_code:
+        if target.runs_code and options.trust.no_code:
             raise UsageError("it runs code of the project, and --no-code refuses that")
         if row_of(target.provider).in_process:
             targets.lend_environment([project])
@@ -84,6 +84,8 @@ async def try_target(
         started = time.perf_counter()
         if opened.sees_conversation:
             request = structs.replace(request, conversation_id=str(uuid4()))
+        if opened.service is not None:
+            await opened.service.ensure()
         try:
             reply = await ask_within(opened.timeout_s, opened.provider, request)
             request = structs.replace(request, session=reply.session)

@@ -10,7 +10,7 @@ from msgspec import structs
 from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.open_tools import open_tools
 from rejoinder.engine.plan import Survey, pairs, survey_plan
-from rejoinder.engine.targets import OpenTarget, OpenTargets, add_traceback, refuse_unbounded
+from rejoinder.engine.targets import OpenTarget, OpenTargets, refuse_unbounded
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import Reply, Suite, Target
 from rejoinder.model.tools import is_conversations_own
@@ -18,6 +18,7 @@ from rejoinder.providers.settings import model_of
 from rejoinder.runs.options import RunOptions, settled
 from rejoinder.runs.secrets import Mask
 from rejoinder.tools.opened import OpenTools
+from rejoinder.user_code.functions import FunctionFault
 from rejoinder.validation.roles import other_targets, tools_of
 
 
@@ -42,7 +43,7 @@ class Setup:
             if self.opens_targets and self.options.answers.asks_candidates:
                 self.tools = open_tools(self.survey.tools, self.targets, self.options.trust)
         except RejoinderError as error:
-            add_traceback(error, self.targets.collect_secrets(suites))
+            _add_traceback(error, self.targets.collect_secrets(suites))
             self.targets.loan.close()
             raise
         secrets = self.targets.collect_secrets(suites)
@@ -136,3 +137,10 @@ class Setup:
     def close(self) -> None:
         """Release what is held for the run, if it was not played, too."""
         self.targets.loan.close()
+
+
+def _add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:
+    """Show how the user's own code came to fail, if there is no run yet whose log could hold it."""
+    fault = error.__cause__
+    if isinstance(fault, FunctionFault) and fault.traceback:
+        error.hint = Mask(secrets).hide_text(fault.traceback.rstrip())

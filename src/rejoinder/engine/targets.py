@@ -31,13 +31,13 @@ from rejoinder.providers.shared import Exchange
 from rejoinder.runs.options import RunOptions
 from rejoinder.runs.secrets import Mask, names_secret
 from rejoinder.runs.target_identity import identity_of
-from rejoinder.user_code.functions import FunctionFault
 from rejoinder.words.numbers import listed
 
 if TYPE_CHECKING:
     from rejoinder.prices.price_list import PriceList
     from rejoinder.providers.http_api import Outgoing
     from rejoinder.providers.limits import Limiter
+    from rejoinder.providers.own_service import OwnService
 
 DEFAULT_TIMEOUT_S = 300.0
 EXAMPLE_TOKENS = 4096
@@ -117,6 +117,8 @@ class OpenTarget:
         self.state = TargetState()
         self.retries = read_retries(settings, options.pace.max_retries)
         self.timeout_s = _timeout(target, options.pace.timeout_s)
+        self.service: OwnService | None = None
+        """What has to run before it is called."""
         self.model = model_of(ready)
         """The model or deployment that is called."""
         self.slots = asyncio.Semaphore(target.workers) if target.workers else None
@@ -348,6 +350,13 @@ class OpenTargets:
         """Targets that were given up, and why."""
         return [(one.target, one.state.ended) for one in self if one.state.ended is not None]
 
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        self.exchange.stop_waiting()
+        for opened in self:
+            if opened.service is not None:
+                opened.service.stop()
+
     async def close(self) -> None:
         self.loan.close()
         for opened in self:
@@ -358,11 +367,12 @@ class OpenTargets:
         """All that an open target depends on."""
         if target.provider == CALLABLE:
             return target, id(suite.callables.get(target.name))
-        folder = Path(suite.path).parent if info_of(target.provider).runs_code else None
+        runs_code = target.runs_code or info_of(target.provider).runs_code
+        folder = Path(suite.path).parent if runs_code else None
         return target, suite.root, folder, self._environment(suite, target)
 
     def _open_anew(self, suite: Suite, target: Target) -> OpenTarget:
-        if self._options.trust.no_code and info_of(target.provider).runs_code:
+        if self._options.trust.no_code and (target.runs_code or info_of(target.provider).runs_code):
             raise UsageError(f"target `{target.name}` runs code of the project, and --no-code refuses that")
         self._refuse_unusable(target)
         environment = self._environment(suite, target)
@@ -370,10 +380,12 @@ class OpenTargets:
         try:
             folders, value = (str(Path(suite.path).parent), suite.root), suite.callables.get(target.name)
             provider = open_provider(ready, folders, environment, self.exchange, value)
+            service = _open_service(ready, folders, self.exchange)
         except RejoinderError as error:
             error.message = Mask(self.collect_secrets([suite])).hide_text(error.message)
             raise
         opened = OpenTarget(target, ready, suite, provider, self._options)
+        opened.service = service
         if not self._options.trust.trust_env:
             _refuse_foreign_way(opened, self.environment_of, {**self.secrets, **suite.secrets})
         return opened
@@ -425,29 +437,32 @@ class OpenTargets:
         return self._environments[suite.path]
 
 
+def _open_service(ready: Target, folders: tuple[str, ...], exchange: Exchange) -> OwnService | None:
+    if not ready.settings.get("start"):
+        return None
+    from rejoinder.providers.own_service import open_service
+
+    return open_service(ready, folders, exchange)
+
+
 def _refuse_foreign_way(
     opened: OpenTarget, environment_of: Callable[[Suite], Environment], secrets: Mapping[str, str]
 ) -> None:
     """Raises UsageError where a `.env` file says where a key from elsewhere goes."""
     target, ready, provider = opened.target, opened.ready, opened.provider
     runs_program = isinstance(provider, RunsProgram)
-    environment = environment_of(opened.suite) if opened.info.over_http or runs_program else None
+    is_concerned = opened.info.over_http or runs_program or target.runs_code
+    environment = environment_of(opened.suite) if is_concerned else None
     if environment is None or not environment.files:
         return
     from rejoinder.engine import env_trust
 
+    env_trust.refuse_foreign_commands(target, ready, environment, secrets)
     if isinstance(provider, RunsProgram):
         what, settings = f"target `{target.name}`", (target.settings, ready.settings)
         env_trust.refuse_foreign_program(what, settings, provider.handed, environment, secrets)
-    else:
+    elif opened.info.over_http:
         env_trust.refuse_foreign_address(target, ready, provider, environment, secrets)
-
-
-def add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:
-    """Show how the user's own code came to fail, if there is no run yet whose log could hold it."""
-    fault = error.__cause__
-    if isinstance(fault, FunctionFault) and fault.traceback:
-        error.hint = Mask(secrets).hide_text(fault.traceback.rstrip())
 
 
 def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target], *, in_usd: bool) -> None:

@@ -104,6 +104,7 @@ class Worker:
         journal = Journal(self._folder.journal, self.setup.mask, history)
         self.setup.targets.exchange.note = self._note
         self.setup.targets.exchange.show = lambda text: self._observer.told(self.setup.mask.hide_text(text))
+        self.setup.targets.exchange.log_service = lambda lines: self._folder.log_service(lines, self.setup.mask)
         self._kept = Kept(self._folder.id, history.heard if history else None, self._note)
         self.setup.targets.exchange.workspaces = Workspaces(
             self._folder.id, self.setup.options.selection.keep_workspaces, self._folder.workspaces

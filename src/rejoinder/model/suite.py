@@ -21,6 +21,9 @@ FollowUps: TypeAlias = Literal["first", "all"]
 Control: TypeAlias = Literal["afresh"]
 """The control that follow-ups are compared with: the first turn, asked again in a new conversation."""
 
+COMMANDS_OF_TARGETS = ("start", "auth")
+"""Settings of targets of any provider that hold a command."""
+
 
 class Target(Struct, frozen=True, kw_only=True):
     """A named provider with its settings. `settings` are kept as written: `${{ VAR }}` is filled in when used."""
@@ -40,6 +43,11 @@ class Target(Struct, frozen=True, kw_only=True):
     @property
     def mode(self) -> Mode:
         return "agent" if row_of(self.provider).agent else "lm"
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether it runs code of the project, or a command of its own, which `--no-code` refuses."""
+        return row_of(self.provider).runs_code or any(self.settings.get(name) for name in COMMANDS_OF_TARGETS)
 
 
 class Variant(Struct, frozen=True, kw_only=True):

@@ -53,6 +53,8 @@ class Exchange:
         """Writes a note about a reply that is not an error into the run's log."""
         self.show: Callable[[str], None] = lambda _: None
         """Shows a message about a target to the user while the run is in progress."""
+        self.log_service: Callable[[list[str]], None] = lambda _: None
+        """Writes lines of a service's output into its log."""
         self.workspaces = Workspaces()
         self._room = ConnectionRoom(self.tell)
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}

@@ -9,6 +9,7 @@
     results.jsonl   one record a conversation, and
     summary.json    what they add up to; both are derived from the journal
     run.log         what happened, for people
+    service.log     what the user's own service printed
     notes.json      tags and a note, where people gave some
 
 New grades of a run have the same files, in `.rejoinder/grades/<id of the run>/<id>/`. The folder is locked by the
@@ -44,7 +45,8 @@ from rejoinder.run_files import (
     sweep_drafts,
 )
 from rejoinder.runs.crash_points import reached
-from rejoinder.words.numbers import count
+from rejoinder.words.inert import visible
+from rejoinder.words.numbers import beginning, count
 
 if TYPE_CHECKING:
     from rejoinder.runs.secrets import Mask
@@ -55,6 +57,8 @@ LOCK_WAIT_S = 0.5
 """A process that only looks whether a run is open holds its lock for a moment."""
 LARGEST_RECORD = 1 << 28
 """Bytes of a receipt or summary; ours have some thousand."""
+LONGEST_OF_SERVICE = 4096
+"""Characters of a line that a service printed."""
 OWN_CODE = "own code failed: "
 """What stands in the log before an error of the user's code and its traceback."""
 LAST = "last"
@@ -167,9 +171,19 @@ class RunFolder:
 
     def log(self, message: str) -> None:
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
-        handle = open_to_append(self.path / "run.log")
+        self._append("run.log", f"{stamp} {message}\n")
+
+    def log_service(self, lines: Iterable[str], mask: Mask) -> None:
+        """Write lines of a service's output, which may print anything. Where they cannot be written, they are lost."""
+        shown = (beginning(visible(mask.hide_text(line)), LONGEST_OF_SERVICE) for line in lines)
+        with contextlib.suppress(OSError, RunDamaged):
+            self._append("service.log", "".join(f"{line}\n" for line in shown))
+
+    def _append(self, name: str, text: str) -> None:
+        """Write at the end of a file for people."""
+        handle = open_to_append(self.path / name)
         with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(f"{stamp} {message}\n")
+            stream.write(text)
 
     @property
     def has_tracebacks(self) -> bool:

@@ -20,10 +20,10 @@ from rejoinder.engine.plan import survey_plan
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import FilePart, Problem, Suite, Webhook
 from rejoinder.model.checks import Check
-from rejoinder.model.providers import row_of
 from rejoinder.model.tools import McpTools, PythonTool, runs_code
 from rejoinder.project.files import recording_files
 from rejoinder.project.user_files import user_values
+from rejoinder.providers.settings import normalize_keys
 from rejoinder.runs.loading import load_options
 from rejoinder.runs.options import RunOptions
 from rejoinder.server.errors import ApiError
@@ -60,6 +60,13 @@ _WORDS: dict[Kind, str] = {
     " (--allow-targets)",
 }
 _CODES = {"file-or-text": "file"}
+_COMMANDS = frozenset(
+    {
+        *("start", "auth", "command", "command_template", "healthcheck", "call", "executable"),
+        *("args", "env", "cwd", "setup", "teardown", "mcp_servers", "config"),
+    }
+)
+"""Settings by which a variant could make one of the server's targets run something else."""
 _FREED_BY_CODE: tuple[Kind, ...] = ("code", "file", "file-or-text")
 
 
@@ -156,7 +163,7 @@ def _other_target(name: str, known: set[str], at: str) -> Iterator[Reference]:
     if name not in known:
         yield Reference("target", name, at)
         found = resolve(name, {})
-        if found is not None and row_of(found.provider).runs_code:
+        if found is not None and found.runs_code:
             yield Reference("code", name, at)
 
 
@@ -236,9 +243,11 @@ def _look_at_suite(suite: Suite, own: set[str], allowed: set[str]) -> Iterator[R
     for name in suite.secrets.values():
         yield Reference("secret", name, "")
     for variant in suite.variants:
+        for name in _COMMANDS.intersection(normalize_keys(variant.settings)):
+            yield Reference("code", name, "variants")
         yield from (one for one in find_expressions(variant.settings) if one.kind == "environment")
     for target in (suite.targets[name] for name in own if name in suite.targets):
-        if row_of(target.provider).runs_code:
+        if target.runs_code:
             yield Reference("code", target.name, "targets")
         yield from (one for one in find_expressions(target.settings) if one.kind == "environment")
         yield from _names_of(target, allowed, "targets")

@@ -89,6 +89,44 @@ class ProviderSettings(SettingsGroup, frozen=True, kw_only=True):
 # What every target has
 
 
+class CommandSettings(InnerSettings, frozen=True, kw_only=True):
+    """A command of the user's that belongs to a target."""
+
+    rules = _OWN_KEYS
+    camel = True
+    command: Annotated[
+        tuple[str, ...],
+        "The words of the command, which no shell reads, or a line for the shell.",
+        Meta(extra_json_schema={"type": ["string", "array"], "minLength": 1, "minItems": 1}),
+    ]
+    cwd: WorkingFolder = None
+    env: Annotated[
+        dict[str, Annotated[Any, _types("string", "number", "boolean")]] | None,
+        "Variables for the command, beside the environment without its secrets.",
+    ] = None
+
+
+class ReadyLine(InnerSettings, frozen=True, kw_only=True):
+    line: Annotated[Text, "A text that a line of the service's output has when it is ready."]
+
+
+class StartSettings(CommandSettings, frozen=True, kw_only=True):
+    """How a service is started before the first call, and ended with the run."""
+
+    ready: Annotated[
+        ReadyLine,
+        "When the service is ready: an address that answers with a status below 500, or `line: TEXT` for a text in a"
+        " line of its output.",
+        Meta(extra_json_schema={"type": ["string", "object"], "pattern": r"^https?://|^line:\s*\S|^\s*\$\{\{"}),
+    ]
+    timeout_seconds: Annotated[Seconds | None, "The most seconds until it is ready (default: 60)."] = None
+
+
+Start: TypeAlias = Annotated[
+    StartSettings | None, "The service that this target is, started once in a run and ended with it."
+]
+
+
 class PromptFile(InnerSettings, frozen=True, kw_only=True):
     rules = _OWN_KEYS
     file: Annotated[Text, "A file that holds the text, found as an attached file is. Variables in it are filled in."]
@@ -169,6 +207,7 @@ class PythonSettings(RetrySettings, frozen=True, kw_only=True):
         "Who keeps the conversation: `ours` (every request has all of it) or `theirs` (only what is new is given)."
         " A class keeps it always.",
     ] = None
+    start: Start = None
     model: Shown = None
 
 
@@ -352,6 +391,7 @@ class HttpSettings(RetrySettings, frozen=True, kw_only=True):
         "Where the first answer tells the service's own name for the conversation, which is sent as `{{ session }}`"
         " from then on.",
     ] = None
+    start: Start = None
     open: Annotated[Any, "A request that begins a conversation, before its first turn.", _defined("sessionRequest")] = (
         None
     )

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl")
 """Suffixes of program files: their author writes them, not the command that names them."""
 
+_OF_SHELLS = frozenset(
+    ("cd", "exec", "export", "set", "source", ".", "ulimit", "umask", "eval", "command", "if", "for")
+)
+"""Words of shells that are no programs."""
 _OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
 """Characters that make a command line more than a program and its arguments."""
 
@@ -107,6 +111,23 @@ def find_script(words: tuple[str, ...], cwd: str | None, folders: tuple[str, ...
     near = near_name(folder / script)
     hint = f"; did you mean `{Path(script).with_name(near)!s}`?" if near else ""
     return f"there is no script {in_quotes(script)} in `{folder}`{hint}"
+
+
+def find_command(words: tuple[str, ...], cwd: str | None, folders: tuple[str, ...], path: str | None) -> str | None:
+    """Why a command of a target cannot be run, as far as files show; None if it may run. `path`: the folders in which
+    programs are looked for."""
+    if (fault := find_script(words[2:] if words[:2] == ("sh", "-c") else words, cwd, folders)) is not None:
+        return fault
+    first = next(iter(_words(words[2:]) if words[:2] == ("sh", "-c") else words), "")
+    if not first or "=" in first or first in _OF_SHELLS:
+        return None
+    from shutil import which
+
+    program = str(folder_for(cwd, folders) / first) if "/" in first else first
+    try:
+        return None if which(program, path=path) is not None else f"there is no program {in_quotes(first)}"
+    except ValueError:  # it has a character that no path has
+        return f"there is no program {in_quotes(first)}"
 
 
 def script_words(script: tuple[str, ...]) -> list[str]:

@@ -100,9 +100,14 @@ class Ended(Struct, frozen=True):
 
     def how(self) -> str:
         """Its end in words."""
-        if self.exit_code < 0:
-            return f"was killed by {_signal_name(-self.exit_code)}"
-        return f"ended with exit code {self.exit_code}"
+        return how_ended(self.exit_code)
+
+
+def how_ended(exit_code: int) -> str:
+    """The end of a program in words; a negative code is the number of the signal that killed it."""
+    if exit_code < 0:
+        return f"was killed by {_signal_name(-exit_code)}"
+    return f"ended with exit code {exit_code}"
 
 
 def decode(data: bytes | bytearray) -> tuple[str, bool]:

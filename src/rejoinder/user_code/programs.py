@@ -83,9 +83,10 @@ class Program:
         environment: Mapping[str, str],
         take: Callable[[bytes], None],
         owner: str = "",
+        hear: Callable[[bytes], None] = lambda _: None,
     ) -> None:
-        """Start the program. `take` gets its output; `owner` is a name that all its child processes inherit, by which
-        `end_all_of` finds them later. Raises ProcessFault."""
+        """Start the program. `take` gets its output, `hear` its standard error as it comes; `owner` is a name that all
+        its child processes inherit, by which `end_all_of` finds them later. Raises ProcessFault."""
         name = str(uuid4())
         self._mark = f"{_MARK}={name}".encode()
         marks = {_MARK: name, **({_OWNER: owner} if owner else {})}
@@ -101,6 +102,7 @@ class Program:
         self._has_more = True
         """Whether more may be sent. Otherwise its standard input ends."""
         self._complained = bytearray()
+        self._hear = hear
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self.drained: asyncio.Future[None] = self._loop.create_future()
         """Set after it has exited and no process holds its standard output or error."""
@@ -136,11 +138,11 @@ class Program:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
-    async def end(self, *, politely: bool) -> None:
+    async def end(self, *, politely: bool, grace_s: float = GRACE_S) -> None:
         """Ask it to end, and wait a little. If the wait is cancelled, there is no grace period."""
         if politely:
             self.signal(signal.SIGTERM)
-        await within(self.drained, GRACE_S)
+        await within(self.drained, grace_s)
 
     async def put_down(self, *, well: bool) -> None:
         """End it with its group; if it ended badly, also all other processes it started. The ending does not wait, so
@@ -178,6 +180,7 @@ class Program:
             self._look_if_drained()
 
     def _take_stderr(self, data: bytes) -> None:
+        self._hear(data)
         self._complained += data
         if len(self._complained) > 2 * MOST_STDERR:  # twice, so that it is not moved for every line
             del self._complained[:-MOST_STDERR]

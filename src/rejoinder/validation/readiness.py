@@ -8,6 +8,7 @@ missing module, script or embedding target) is an error.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,10 @@ from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
+from rejoinder.model.suite import COMMANDS_OF_TARGETS
 from rejoinder.model.tools import McpTools, PythonTool, Tool
 from rejoinder.placeholders import words_without
+from rejoinder.providers.own_commands import words_of
 from rejoinder.providers.registry import is_plugin
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.suite.document_paths import read_path, write_path
@@ -30,7 +33,7 @@ from rejoinder.suite.source import CasePlace, Place, Source
 from rejoinder.suite.targets import is_known_provider, lacks_settings, settings_with_environment
 from rejoinder.suite.templates import environment_names
 from rejoinder.suite.walk import Built
-from rejoinder.user_code.lookup import find_function, find_module, find_script
+from rejoinder.user_code.lookup import find_command, find_function, find_module, find_script
 from rejoinder.validation import roles
 
 if TYPE_CHECKING:
@@ -215,6 +218,10 @@ def _review_target(
         settings, _ = settings_with_environment(target, environment)
     except UsageError:
         return  # variables that are not set, which loading has said
+    for name, message in _find_own_commands(normalize_keys(settings), folders, environment):
+        own = f"{at.rpartition('.')[0]}.{name}.command"
+        is_there = isinstance(source, Source) and source.document.has(read_path(own))
+        yield source.problem("file-not-found", own if is_there else at, message)
     if row_of(target.provider).names_code:
         message = _find_own_code(target.provider, normalize_keys(settings), folders)
         if message is not None:
@@ -223,6 +230,21 @@ def _review_target(
         yield source.problem("file-not-found", at, message)
     elif not is_plugin(target.provider):  # a package's provider is code that would be run
         yield from _open(structs.replace(target, settings=settings), folders, environment, place, missing)
+
+
+def _find_own_commands(
+    settings: Mapping[str, Any], folders: tuple[str, ...], environment: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Why the commands of `start` and `auth` cannot be run, as far as files show, each with its key."""
+    for name in COMMANDS_OF_TARGETS:
+        own = settings.get(name)
+        cwd = own.get("cwd") if isinstance(own, dict) else None
+        if not isinstance(own, dict) or not isinstance(cwd, str | None):
+            continue  # which loading has said
+        with suppress(UsageError):
+            words = words_of(own.get("command"), f"`{name}`")
+            if (message := find_command(words, cwd, folders, environment.get("PATH"))) is not None:
+                yield name, message
 
 
 def _find_recording(name: str, settings: dict[str, Any], folders: tuple[str, ...]) -> str | None:
