@@ -206,7 +206,11 @@ def without(value: Any, is_left_out: Callable[[str], bool]) -> Any:
 
 def is_time(key: str) -> bool:
     """What may differ between equal runs: times, durations, retries and waits."""
-    return key.endswith("_at") or key.startswith(("duration", "latency")) or key in ("timestamp", "waited_s", "retries")
+    return (
+        key.endswith("_at")
+        or key.startswith(("duration", "latency", "first_token"))
+        or key in ("timestamp", "waited_s", "retries")
+    )
 
 
 def essence(document: Raw) -> Raw:

@@ -140,7 +140,7 @@ def answers(draw: st.DrawFn) -> Written:
     asked = (connection or "").lower()
     keep_alive = framing != "close" and (asked != "close" if version == "1.1" else asked == "keep-alive")
     head = write_head(f"HTTP/{version} {status}{reason}", headers, draw(st.sampled_from(["\r\n", "\n"])))
-    answer = HttpAnswer(status, merge(headers), body)
+    answer = HttpAnswer(status, merge(headers), body, framed=framing != "close")
     return Written(interim + head + data, answer, keep_alive, framing == "close")
 
 

@@ -56,7 +56,7 @@ def test_a_stream_is_an_error_whatever_the_checks_are(name: str, reply_path: str
     body, content_type = STREAMS[name]
     result = asked(project, body, content_type, 3, **({"reply_path": reply_path} if reply_path else {}))
     assert result["status"] == "error"
-    assert "streaming replies are not read yet" in result["error"]["message"]
+    assert "a stream is joined only where the target says how" in result["error"]["message"]
     assert "plain JSON reply" in result["error"]["message"]
 
 
@@ -83,4 +83,4 @@ def test_a_text_that_only_resembles_a_stream_is_a_reply(name: str, project: Proj
 def test_a_stream_in_a_session_is_an_error(project: Project) -> None:
     more = {"body": {"s": "{{ session }}"}, "history": "theirs", "session": {"header": "content-type"}}
     result = asked(project, FRAMES, "text/event-stream", 3, **more)
-    assert "streaming replies are not read yet" in result["error"]["message"]
+    assert "a stream is joined only where the target says how" in result["error"]["message"]

@@ -166,7 +166,9 @@ def _timed(call: Recording) -> Recording:
     measured = call.reply.latency_s
     milliseconds = ceil(measured * 1000) if measured is not None and measured >= AT_ONCE_S else 0
     latency_s = None if measured is None else milliseconds / 1000 or _NO_TIME
-    return structs.replace(call, reply=structs.replace(call.reply, latency_s=latency_s, request_id=None))
+    return structs.replace(
+        call, reply=structs.replace(call.reply, latency_s=latency_s, request_id=None, first_token_s=None)
+    )
 
 
 _NO_TIME = Reply("").latency_s

@@ -66,7 +66,7 @@ class Cache:
         """`mask` puts names in the place of secrets: a model may repeat what it was told."""
         self.path = root / FILE
         self._lifetime_s = lifetime_s
-        self._mask = mask or Mask({})
+        self._mask = Mask({}) if mask is None else mask
         self._decode = msgspec.json.Decoder(Reply).decode
         self._seals = _Seals()
         with self._explained(), contextlib.ExitStack() as failed:

@@ -63,7 +63,7 @@ def refuse_foreign_address(
     names = _address_names(target, ready, provider.address, environment)
     deciding = list(_deciding(names, provider.address, environment))
     sent = list(_texts(ready.settings)) + [str(value) for value in provider.headers.values()]
-    if _has_foreign_key(sent, environment, secrets):
+    if ready.settings.get("auth") or _has_foreign_key(sent, environment, secrets):
         _refuse(f"target `{target.name}` would send a key to {_host(provider.address)}", deciding, environment)
 
 

@@ -98,7 +98,7 @@ class Journal:
     """The journal of an open run. `told` returns when the record is on the disk. Each method raises JournalError."""
 
     def __init__(self, path: Path, mask: Mask, history: History | None = None) -> None:
-        self._mask = mask if mask else None
+        self._mask = mask
         self._encode = msgspec.json.Encoder().encode
         self._file = _File(path, history.size if history else 0)
         self.open_calls: set[str] = set()
@@ -170,7 +170,7 @@ class Journal:
 
     def _line(self, record: Record) -> bytes:
         line = self._encode(record) + b"\n"
-        return self._mask.hide(line) if self._mask else line
+        return self._mask.hide(line)
 
     def _commit_for_ever(self) -> None:
         closing = False

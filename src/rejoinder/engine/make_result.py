@@ -246,6 +246,7 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         session=reply.session,
         workspace_diff=reply.workspace_diff,
         continued=reply.continued,
+        first_token_s=reply.first_token_s,
     )
 
 

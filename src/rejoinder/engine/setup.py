@@ -51,6 +51,7 @@ class Setup:
             secrets = {**known_secrets(suites, self.survey.targets, self.survey.tools), **secrets}
         self.mask = Mask(secrets)
         self.targets.exchange.reveal = self.mask.reveal_text
+        self.targets.exchange.learned = self.mask.learn
 
     def _open_targets(self) -> None:
         """For new grades candidates are not called, and judges only where an answer is missing: there a key that is not

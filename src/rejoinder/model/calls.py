@@ -245,6 +245,8 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     """The model's earlier messages in this turn and its tools' answers. Only a whole turn has them: its single replies
     are recorded one by one."""
     wanted_back: WantedBack | None = None
+    first_token_s: float | None = None
+    """Seconds until the first piece of a streamed reply."""
 
     def at(self, price: Cost) -> Reply:
         """The reply with its price."""

@@ -363,6 +363,8 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """An agent's changes in its workspace since the start."""
     continued: bool = False
     """Whether the agent continued its session here after the run was killed."""
+    first_token_s: Number | None = None
+    """Seconds until the first piece of a streamed reply."""
 
     @property
     def is_timed(self) -> bool:

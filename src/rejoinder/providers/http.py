@@ -28,7 +28,10 @@ from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import LONGEST_MESSAGE, ApiProvider, ErrorDetails, Outgoing, Wire, Wires
 from rejoinder.providers.json_fields import read_json
+from rejoinder.providers.json_paths import JsonPath
+from rejoinder.providers.reply_fields import ReplyFields
 from rejoinder.providers.settings import Settings, normalize_keys
+from rejoinder.providers.streamed import ACCEPTED, StreamedCall, read_stream_settings
 from rejoinder.providers.streams import NOT_READ, find_stream
 from rejoinder.words.numbers import shortened
 
@@ -36,9 +39,7 @@ DEFAULT_BODY = {"messages": "{{ messages }}"}
 _QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.DOTALL)
 _BARE = "\0"
 """Marks a placeholder without quotes in JSON; a suite's own text cannot begin with it."""
-_STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(-?\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
 
-Step = str | int
 _DECODER = msgspec.json.Decoder()
 
 
@@ -71,31 +72,13 @@ class _Template:
         return "session" in requested_in((self._url, self._headers, self._body))
 
 
-class _Path:
-    """A path to a value in a JSON answer. `setting`: the name of the target's setting."""
-
-    def __init__(self, text: str, setting: str, settings: Settings) -> None:
-        self._text = text
-        self._setting = setting
-        self._steps = _steps(text, setting, settings)
-
-    def find(self, answer: HttpAnswer) -> str:
-        """Find the value. Raises msgspec.DecodeError that says what is there instead."""
-        value = read_json(_DECODER, answer.body, nulls=True)
-        for step in self._steps:
-            value = _follow(value, step, f"{self._setting}: {self._text}")
-        if value is None:
-            raise msgspec.DecodeError(f"at `{self._text}` it has only null")
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
 class _Session:
     """The location of the service's name for the conversation in an answer."""
 
     def __init__(self, values: Mapping[str, Any], settings: Settings) -> None:
         path, header = values.get("json_path"), values.get("header")
         self._header = str(header).lower() if header else ""
-        self._path = _Path(str(path), "session", settings) if path else None
+        self.path = JsonPath(str(path), "session", settings) if path else None
 
     def find(self, answer: HttpAnswer) -> str | None:
         """The session's name; None if the answer does not contain it."""
@@ -106,7 +89,7 @@ class _Session:
 
     def need(self, answer: HttpAnswer) -> str:
         """The session's name. Raises msgspec.DecodeError if the answer does not contain it."""
-        found = answer.headers.get(self._header, "") if self._path is None else self._path.find(answer)
+        found = answer.headers.get(self._header, "") if self.path is None else self.path.text_in(_json(answer))
         if not found:
             raise msgspec.DecodeError(f"it has no header `{self._header}`" if self._header else "it is empty there")
         return found
@@ -120,9 +103,12 @@ class TemplatedHttp:
         values = settings.values
         self._template = _Template(settings, values, DEFAULT_BODY)
         path = settings.text("reply_path")
-        self._path = _Path(path, "reply_path", settings) if path else None
+        self._path = JsonPath(path, "reply_path", settings) if path else None
+        self._fields = ReplyFields(settings)
         session = normalize_keys(settings.mapping("session"))
         self.session = _Session(session, settings) if session else None
+        session_path = None if self.session is None else self.session.path
+        self.stream = read_stream_settings(settings, self._fields, session_path)
         self._wants_all = values.get("history") != "theirs"
         self.opening, self.closing = (_of_session(settings, name) for name in ("open", "close"))
         self.keeps_history = not self._wants_all or any((self.session, self.opening, self.closing))
@@ -130,20 +116,31 @@ class TemplatedHttp:
     def write(self, request: Request) -> Outgoing:
         if not self._wants_all:
             request = structs.replace(request, messages=request.new_messages)
-        return self._template.write(request)
+        outgoing = self._template.write(request)
+        if self.stream is None or "accept" in outgoing.headers:
+            return outgoing
+        return structs.replace(outgoing, headers={"accept": ACCEPTED, **outgoing.headers})
 
     def read(self, answer: HttpAnswer) -> Reply:
-        reply = Reply(self._text_of(answer))
+        fields = self._fields
+        if fields.calls is None and fields.usage is None:
+            reply = Reply(self._text_of(answer))
+        else:
+            data = _json(answer)
+            calls = fields.calls_in(data)
+            says_nothing = bool(calls) and self._path is not None and self._path.optional_in(data) is None
+            text = "" if says_nothing else self._text_of(answer)
+            reply = Reply(text, fields.usage_in(data), tool_calls=calls)
         return reply if self.session is None else structs.replace(reply, session=self.session.find(answer))
 
     def _text_of(self, answer: HttpAnswer) -> str:
         if (stream := find_stream(answer)) is not None:
             raise msgspec.DecodeError(f"it is {stream}, and {NOT_READ}")
         if self._path is not None:
-            return self._path.find(answer)
+            return self._path.text_in(_json(answer))
         if answer.content_type != "application/json":
             return answer.body.decode("utf-8", "replace")
-        value = read_json(_DECODER, answer.body, nulls=True)
+        value = _json(answer)
         if not isinstance(value, str):
             raise msgspec.DecodeError(
                 "it is JSON; set `reply_path` to the field that holds the reply, such as `choices[0].message.content`"
@@ -185,7 +182,11 @@ class ServiceProvider(ApiProvider):
         wire, opens = self._wire, not request.new and request.embed is None
         if opens and wire.opening is not None:
             request = structs.replace(request, session=await self._open(request, wire.opening, timeout_s))
-        reply = await super().reply_within(request, timeout_s)
+        if request.embed is None and wire.stream is not None:
+            call = StreamedCall(wire, wire.stream)
+            reply = await self.reply_by(call, request, timeout_s, call.joiner)
+        else:
+            reply = await super().reply_within(request, timeout_s)
         return reply if reply.session is not None else structs.replace(reply, session=request.session)
 
     def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
@@ -219,6 +220,11 @@ class ServiceProvider(ApiProvider):
         request = structs.replace(request, session=request.session or session)
         if request.session is not None or not wire.closing.names_session:
             await self.exchange(wire, wire.closing.write(request), request, None)
+
+
+def _json(answer: HttpAnswer) -> Any:
+    """The body as JSON. Raises msgspec.DecodeError."""
+    return read_json(_DECODER, answer.body, nulls=True)
 
 
 def _read_body(body: Any) -> Any:
@@ -301,34 +307,3 @@ def _one_line(text: str) -> str:
 def _utf8(text: str) -> str:
     """A header's text, encoded so that its bytes, which are sent one per character, are UTF-8."""
     return text if text.isascii() else text.encode().decode("latin-1")
-
-
-def _steps(path: str, setting: str, settings: Settings) -> tuple[Step, ...]:
-    """The steps of a path such as `$.choices[0].message.content`."""
-    rest = path.removeprefix("$")
-    steps: list[Step] = []
-    position = 0
-    while position < len(rest):
-        found = _STEP.match(rest, position)
-        if found is None:
-            hint = "Write it like choices[0].message.content."
-            raise settings.error(f"has the {setting} `{path}`, which cannot be read at `{rest[position:]}`", hint)
-        name, index, *quoted = found.groups()
-        steps.append(int(index) if index is not None else next(text for text in (name, *quoted) if text is not None))
-        position = found.end()
-    return tuple(steps)
-
-
-def _follow(value: Any, step: Step, path: str) -> Any:
-    try:
-        if isinstance(step, str) and isinstance(value, dict):
-            return value[step]
-        if isinstance(step, int) and isinstance(value, list):
-            return value[step]
-    except (KeyError, IndexError):
-        pass
-    if isinstance(value, dict):
-        there = f"there are {', '.join(f'`{key}`' for key in list(value)[:10])}" if value else "it is empty"
-    else:
-        there = f"there is {'a list of ' + str(len(value)) if isinstance(value, list) else type(value).__name__}"
-    raise msgspec.DecodeError(f"`{path}` finds no `{step}` in it; {there}")

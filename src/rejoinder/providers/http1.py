@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from gzip import GzipFile
 from io import BytesIO
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -50,6 +51,8 @@ class HttpAnswer(Struct, frozen=True):
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
+    framed: bool = True
+    """Whether its end was marked: otherwise the end of the connection was its end."""
 
     @property
     def content_type(self) -> str:
@@ -58,6 +61,21 @@ class HttpAnswer(Struct, frozen=True):
     @property
     def request_id(self) -> str | None:
         return self.headers.get("x-request-id") or self.headers.get("request-id")
+
+
+class Listener(Protocol):
+    """Hears the body of an answer as it comes."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more of the body is needed."""
+        ...
+
+    def begins(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Whether it listens to the answer with this head."""
+        ...
+
+    def hear(self, data: bytes) -> None: ...
 
 
 def write_request(
@@ -97,9 +115,9 @@ def _read_header(line: str) -> tuple[str, str]:
 class AnswerReader:
     """Reads the bytes of one answer. `feed` returns whether it is complete; then `answer` holds it."""
 
-    __slots__ = ("_body", "_headers", "_input", "_status", "_tunnel", "answer", "began", "keep_alive")
+    __slots__ = ("_body", "_headers", "_input", "_listener", "_status", "_tunnel", "answer", "began", "keep_alive")
 
-    def __init__(self, *, most_body: int = MOST_BODY, tunnel: bool = False) -> None:
+    def __init__(self, *, most_body: int = MOST_BODY, tunnel: bool = False, listener: Listener | None = None) -> None:
         """`tunnel`: the request is a CONNECT, so the bytes after a successful head belong to the tunnel, not
         to a body."""
         self.answer: HttpAnswer | None = None
@@ -107,6 +125,7 @@ class AnswerReader:
         """Whether another request may follow on the same connection."""
         self.began = False
         self._tunnel = tunnel
+        self._listener = listener
         self._input = _Input()
         self._status = 0
         self._headers: dict[str, str] | None = None
@@ -118,16 +137,20 @@ class AnswerReader:
         while self._headers is None:
             if not self._read_head():
                 return False
-        if not self._body.read(self._input):
+        if self._body.read(self._input):
+            self._finish()
+            return True
+        if self._body.listener is None or not self._body.listener.is_over:
             return False
         self._finish()
+        self.keep_alive = False
         return True
 
     def end(self) -> bool:
         """Note that the other side closed the connection; return whether the answer is complete."""
         if self._headers is None or not self._body.ends_with_connection:
             return False
-        self._finish()
+        self._finish(framed=False)
         self.keep_alive = False
         return True
 
@@ -151,13 +174,15 @@ class AnswerReader:
         is_empty = self._status in (204, 304) or (self._tunnel and 200 <= self._status < 300)
         self._body.plan({"content-length": "0"} if is_empty else headers)
         self._headers = headers
+        if self._listener is not None and self._listener.begins(self._status, headers):
+            self._body.listener = self._listener
         return True
 
-    def _finish(self) -> None:
+    def _finish(self, *, framed: bool = True) -> None:
         assert self._headers is not None
         body = self._body.content(self._headers.get("content-encoding"))
         self.keep_alive = self.keep_alive and self._input.is_read  # what comes after was not asked for
-        self.answer = HttpAnswer(self._status, self._headers, body)
+        self.answer = HttpAnswer(self._status, self._headers, body, framed)
 
 
 class _Input:
@@ -215,7 +240,7 @@ class _Input:
 class _Body:
     """The body of an answer: its framing, and what has arrived."""
 
-    __slots__ = ("_chunked", "_in_trailer", "_left", "_most", "_pieces", "_size")
+    __slots__ = ("_chunked", "_in_trailer", "_left", "_most", "_pieces", "_size", "listener")
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -225,6 +250,7 @@ class _Body:
         self._in_trailer = False
         self._pieces: list[bytes] = []
         self._size = 0
+        self.listener: Listener | None = None
 
     @property
     def ends_with_connection(self) -> bool:
@@ -283,6 +309,8 @@ class _Body:
             raise TooLarge
         if piece:
             self._pieces.append(piece)
+            if self.listener is not None:
+                self.listener.hear(piece)
         return None if most is None else most - len(piece)
 
     def content(self, coding: str | None) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,11 +20,14 @@ from msgspec import Struct, structs
 from rejoinder.model import ChatMessage, Reply, Request, Usage, WantedBack, estimate_usage
 from rejoinder.providers.allowances import retry_after
 from rejoinder.providers.base import Pressure, ProviderError
-from rejoinder.providers.http1 import HttpAnswer
+from rejoinder.providers.http1 import HttpAnswer, Listener
 from rejoinder.providers.http_client import Transport
 from rejoinder.providers.limits import Limiter
 from rejoinder.providers.vector_bytes import no_embeddings
 from rejoinder.words.numbers import shortened
+
+if TYPE_CHECKING:
+    from rejoinder.providers.own_token import TokenSource
 
 RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which a request may succeed if it is sent again."""
@@ -134,6 +137,8 @@ class ApiProvider:
         key_name: str | None = None,
     ) -> None:
         self.limiter = limiter
+        self.token: TokenSource | None = None
+        """Where the token of its requests comes from, if a command gives it."""
         self._name = name
         self._wires = wires
         self._transport = transport
@@ -150,7 +155,12 @@ class ApiProvider:
         wire = self._wires.replies if request.embed is None else self._wires.embeddings
         if wire is None:
             raise no_embeddings(self._name)
-        answer = await self.exchange(wire, wire.write(request), request, timeout_s)
+        return await self.reply_by(wire, request, timeout_s)
+
+    async def reply_by(
+        self, wire: Wire, request: Request, timeout_s: float | None, listener: Listener | None = None
+    ) -> Reply:
+        answer = await self.exchange(wire, wire.write(request), request, timeout_s, listener)
         return self.read(wire, answer, request)
 
     def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
@@ -163,17 +173,42 @@ class ApiProvider:
         request_id = answer.request_id
         return structs.replace(reply, request_id=request_id) if request_id else reply
 
-    async def exchange(self, wire: Wire, outgoing: Outgoing, request: Request, timeout_s: float | None) -> HttpAnswer:
+    async def exchange(
+        self,
+        wire: Wire,
+        outgoing: Outgoing,
+        request: Request,
+        timeout_s: float | None,
+        listener: Listener | None = None,
+    ) -> HttpAnswer:
         """Send a request and return the answer. Raises ProviderError if it is not a success."""
         # The journal's key of the call is sent along: a call in doubt can be looked up at the provider.
         own = (("x-client-request-id", request.key),)
-        headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
         sent = self.limiter.sending()
-        answer = await self._transport.send(outgoing.method, outgoing.url, headers, outgoing.body, own, timeout_s)
+        answer = await self._send(outgoing, own, timeout_s, listener)
         self.limiter.read(answer.headers, sent, failed=answer.status >= 400)
         if not 200 <= answer.status < 300:
             raise self._fault(wire, answer, outgoing)
         return answer
+
+    async def _send(
+        self,
+        outgoing: Outgoing,
+        once: tuple[tuple[str, str], ...],
+        timeout_s: float | None,
+        listener: Listener | None,
+    ) -> HttpAnswer:
+        """Send a request. A token that is refused is renewed once; then the answer counts."""
+        headers = {**self.headers, **outgoing.headers} if outgoing.headers else self.headers
+        way, body = (outgoing.method, outgoing.url), outgoing.body
+        if self.token is None:
+            return await self._transport.send(*way, headers, body, once, timeout_s, listener)
+        token = await self.token.get()
+        answer = await self._transport.send(*way, _bearing(token, headers), body, once, timeout_s, listener)
+        if answer.status != 401:
+            return answer
+        token = await self.token.get(refused=token)
+        return await self._transport.send(*way, _bearing(token, headers), body, once, timeout_s, listener)
 
     def write(self, request: Request) -> Outgoing | None:
         """The request that would be sent; None if the API has no such request."""
@@ -233,6 +268,10 @@ class ApiProvider:
         reason = reason if answer.body.strip() else "the body is empty"
         message = f"{self._name} answered {answer.status} with {_described(answer)}, which is not a reply: {reason}"
         return ProviderError(message + _request_id(answer), type="bad-response", status=answer.status)
+
+
+def _bearing(token: str, headers: Mapping[str, str]) -> dict[str, str]:
+    return {**headers, "authorization": f"Bearer {token}"}
 
 
 def merged(body: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

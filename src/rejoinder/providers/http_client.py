@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from rejoinder.open_files import ConnectionRoom
 from rejoinder.providers.base import ProviderError
-from rejoinder.providers.http1 import MOST_BODY, AnswerReader, HttpAnswer, NotHttp, TooLarge, write_request
+from rejoinder.providers.http1 import MOST_BODY, AnswerReader, HttpAnswer, Listener, NotHttp, TooLarge, write_request
 from rejoinder.providers.routes import Place, Proxy, Route, authority, find_route, read_network
 from rejoinder.providers.tls import (
     PERHAPS_CERTIFICATE,
@@ -84,8 +84,10 @@ class Transport:
         body: bytes | None,
         once: tuple[tuple[str, str], ...] = (),
         timeout_s: float | None = None,
+        listener: Listener | None = None,
     ) -> HttpAnswer:
-        """Send one request and return its answer; `once`: headers that differ from request to request.
+        """Send one request and return its answer; `once`: headers that differ from request to request; `listener`
+        hears the answer as it comes.
 
         It never retries: the caller decides. If the time is up before the request was sent, the error has the type
         `connection`, afterwards `timeout`.
@@ -100,7 +102,7 @@ class Transport:
         limit = None if timeout_s is None else _Limit(timeout_s, asyncio.get_running_loop().time() + timeout_s)
         connection = used or await self._connect(route.place, limit)
         try:
-            answer = await connection.exchange(request, limit)
+            answer = await connection.exchange(request, limit, listener)
         except BaseException as error:
             connection.close()
             if isinstance(error, ProviderError) and error.type == "broken":
@@ -267,7 +269,9 @@ class _Connection(asyncio.Protocol):
         self._is_lost = False
         self._on_lost: Callable[[], None] | None = None
 
-    async def exchange(self, request: bytes, limit: _Limit | None = None, *, tunnel: bool = False) -> HttpAnswer:
+    async def exchange(
+        self, request: bytes, limit: _Limit | None = None, listener: Listener | None = None, *, tunnel: bool = False
+    ) -> HttpAnswer:
         assert self._transport is not None
         if self._is_new and self._has_news():
             # With TLS 1.3, a server refuses a client after the handshake. What is written then is lost, and the reason
@@ -278,7 +282,7 @@ class _Connection(asyncio.Protocol):
         if self._ended is not None:
             raise self._ended
         loop = asyncio.get_running_loop()
-        self._reader = AnswerReader(most_body=MOST_BODY, tunnel=tunnel)
+        self._reader = AnswerReader(most_body=MOST_BODY, tunnel=tunnel, listener=listener)
         waiter = self._waiter = loop.create_future()
         self._transport.write(request)
         if limit is None:

@@ -47,6 +47,8 @@ class Workspaces(Struct, frozen=True):
 class Exchange:
     def __init__(self) -> None:
         self.secret_finder = SecretFinder()
+        self.learned: Callable[[str, str], None] = lambda _value, _name: None
+        """Told of each secret that becomes known during the run: its value, and the name to show instead."""
         self.reveal: Callable[[str], str] = str
         """Restores the secrets in a text that was written without them."""
         self.note: Callable[[str], None] = lambda _: None
@@ -60,6 +62,12 @@ class Exchange:
         self._transports: dict[tuple[ClientCertificate | None, bytes], Transport] = {}
         self._limiters: dict[tuple[str, str], Limiter] = {}
         self._shared: dict[Hashable, Closes] = {}
+
+    def learn(self, value: str, name: str) -> None:
+        """A secret that became known during the run: from now on it is hidden."""
+        self.secret_finder.add(value, name)
+        if (known := self.secret_finder.secrets.get(value)) is not None:
+            self.learned(value, known)
 
     def tell(self, text: str) -> None:
         """Show a message to the user now, and write it into the log."""

@@ -13,7 +13,7 @@ from rejoinder.providers.http1 import HttpAnswer
 
 _EVENTS = re.compile(r".*\bevent-?stream")
 _LINES_OF_JSON = re.compile(r".*\b(?:nd-?json|json-?l(?:ines)?|json-seq|json-stream|stream\+json)\b")
-_FIELD = re.compile(rb"(?:data|event|id|retry)(?::|$)|:")
+FIELD = re.compile(rb"(?:data|event|id|retry)(?::|$)|:")
 _FRAME_OF_JSON = re.compile(rb"data: ?(?:\{|\[)")
 _PART = re.compile(rb'[0-9a-g]:[\[{"]')
 _BETWEEN_OBJECTS = re.compile(rb"(?<=\})\s*(?=\{)")
@@ -21,24 +21,29 @@ _LONGEST_PROBE = 64 << 10
 """Bytes that are examined under another content type. A stream is recognisable by its first frames."""
 
 NOT_READ = (
-    "streaming replies are not read yet; ask the service for one plain JSON reply, for example with"
-    " `stream: false` in the body"
+    "a stream is joined only where the target says how: set `stream: {delta_path: ...}`, or ask the service for one"
+    " plain JSON reply, for example with `stream: false` in the body"
 )
 
 
 def find_stream(answer: HttpAnswer) -> str | None:
     """The kind of stream that an answer is; None if it is not a stream."""
     kind = answer.content_type
-    if _EVENTS.match(kind):
-        return "a stream of events"
-    if _LINES_OF_JSON.match(kind):
-        return "a stream of lines of JSON"
+    if (named := kind_of(kind)) is not None:
+        return named
     if kind and not kind.startswith("text/") and kind != "application/octet-stream":
         return None
     lines = _first_lines(answer.body)
     if _are_frames(lines):
         return "a stream of events"
     return "a stream of lines of JSON" if _are_parts_in_json(lines) else None
+
+
+def kind_of(content_type: str) -> str | None:
+    """The kind of stream that a content type names; None if it names none."""
+    if _EVENTS.match(content_type):
+        return "a stream of events"
+    return "a stream of lines of JSON" if _LINES_OF_JSON.match(content_type) else None
 
 
 def _first_lines(body: bytes) -> list[bytes]:
@@ -50,7 +55,7 @@ def _first_lines(body: bytes) -> list[bytes]:
 def _are_frames(lines: list[bytes]) -> bool:
     """Whether a text consists only of event frames, and at least one is not prose: its data is JSON, or there are
     several."""
-    if not lines or not all(_FIELD.match(line) for line in lines):
+    if not lines or not all(FIELD.match(line) for line in lines):
         return False
     frames = [line for line in lines if line.startswith(b"data:")]
     return len(frames) > 1 or any(_FRAME_OF_JSON.match(frame) for frame in frames)

@@ -157,7 +157,7 @@ class _Opening:
         if "://" not in endpoint:
             endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
-        key = self._needed_key(_AZURE.keys)
+        key = None if settings.values.get("auth") else self._needed_key(_AZURE.keys)
         deployment = settings.text("deployment") or settings.needed("model")
         version = settings.text("version") or settings.from_environment(_AZURE_VERSIONS) or AZURE_VERSION
         place, query = f"{address}/openai/deployments/{quote(deployment, safe='')}", f"?api-version={version}"
@@ -167,7 +167,7 @@ class _Opening:
         url, extra = f"{place}/chat/completions{query}", settings.mapping("extra_body")
         wire = OpenAiChat(url, deployment, sampling, extra, limit_field="max_completion_tokens")
         embeddings = OpenAiEmbeddings(f"{place}/embeddings{query}", deployment, extra)
-        return self._provider(wire, address, key, {"api-key": key}, embeddings)
+        return self._provider(wire, address, key, {"api-key": key} if key else {}, embeddings)
 
     def anthropic(self) -> ApiProvider:
         from rejoinder.providers.anthropic import VERSION, AnthropicMessages
@@ -225,6 +225,10 @@ class _Opening:
             self.key_name,
         )
         provider.address = address
+        if settings.values.get("auth"):
+            from rejoinder.providers.own_token import open_token
+
+            provider.token = open_token(settings.target, self.folders or (".",), self.exchange)
         return provider
 
     def _client_certificate(self) -> ClientCertificate | None:
@@ -261,7 +265,9 @@ class _Opening:
         return given.rstrip("/")
 
     def _key(self, vendor: Vendor) -> str | None:
-        """The key; a server at the user's own address may need none."""
+        """The key; a server at the user's own address may need none, and a token stands in its place."""
+        if self.settings.values.get("auth"):
+            return None
         if self._address(vendor) == vendor.address and vendor.keys:
             return self._needed_key(vendor.keys)
         return self._find_key(vendor.keys)

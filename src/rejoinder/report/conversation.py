@@ -103,6 +103,8 @@ def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool) -> I
     if turn.response is not None:
         wrong = [*(check for check in turn.checks if check.state != "passed"), *_inner(turn.broke)]
         yield from _said_rows("Response", turn.response, indent, spans_of(wrong))
+    if turn.first_token:
+        yield line((f"{indent}  {turn.first_token}", "quiet"))
     for deed in deeds(turn.tools, turn.diff, continued=turn.continued, whole=whole):
         yield line((f"{indent}  {deed}", "quiet"))
     for check in turn.checks:

@@ -112,6 +112,7 @@ class Mask:
 
     def __init__(self, secrets: dict[str, str]) -> None:
         """`secrets` maps each value to the expression that names it."""
+        self._secrets = secrets
         self._forms = _forms(secrets)
         self._by_name = {form.name: form for form in self._forms}
         self._short = [form for form in self._forms if len(form.text) < LONG]
@@ -124,6 +125,11 @@ class Mask:
 
     def __bool__(self) -> bool:
         return bool(self._forms)
+
+    def learn(self, value: str, name: str) -> None:
+        """Hide another secret from now on. Other threads may be hiding texts meanwhile: nothing is changed in place."""
+        if value not in self._secrets:
+            self.__dict__ = Mask({**self._secrets, value: name}).__dict__
 
     def hide(self, record: bytes) -> bytes:
         """A line of JSON without the secrets."""

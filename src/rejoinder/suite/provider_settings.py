@@ -106,6 +106,23 @@ class CommandSettings(InnerSettings, frozen=True, kw_only=True):
     ] = None
 
 
+class TokenCommand(InnerSettings, frozen=True, kw_only=True):
+    rules = _OWN_KEYS
+    camel = True
+    command: Annotated[
+        tuple[str, ...],
+        "The words of a command that prints the token, or JSON with `token` and `expires_in`.",
+        Meta(min_length=1),
+    ]
+    refresh: Annotated[Seconds | None, "After how many seconds the token is renewed; after a 401 it always is."] = None
+    timeout_seconds: Annotated[Seconds | None, "The most seconds that the command may take (default: 60)."] = None
+    cwd: WorkingFolder = None
+    env: Annotated[
+        dict[str, Annotated[Any, _types("string", "number", "boolean")]] | None,
+        "Variables for the command, beside the environment without its secrets.",
+    ] = None
+
+
 class ReadyLine(InnerSettings, frozen=True, kw_only=True):
     line: Annotated[Text, "A text that a line of the service's output has when it is ready."]
 
@@ -148,6 +165,9 @@ class SharedSettings(ProviderSettings, frozen=True, kw_only=True):
         _types("string", "object"),
     ] = None
     timeout_seconds: Annotated[Seconds | None, "The most seconds that one request may take."] = None
+    auth: Annotated[
+        TokenCommand | None, "How the bearer token of each request is got and renewed (targets over HTTP)."
+    ] = None
     cache: Annotated[
         bool | None,
         "Whether `run --cache` may answer for this target. Default: true for LLM APIs, false for all others.",
@@ -372,6 +392,27 @@ class SessionPlace(InnerSettings, frozen=True, kw_only=True):
     header: Annotated[Text | None, "The name of a header of the answer."] = None
 
 
+class StreamEnd(InnerSettings, frozen=True, kw_only=True):
+    json_path: Annotated[Text, "The place in the last event whose value is neither null nor false."]
+
+
+class StreamedReply(InnerSettings, frozen=True, kw_only=True):
+    rules = _OWN_KEYS
+    camel = True
+    delta_path: Annotated[
+        Text | None, "Where in an event's data a piece of the reply stands; without it the data is the piece."
+    ] = None
+    done: Annotated[
+        StreamEnd | None,
+        "What marks the last event: its data or its name, or a place in it. Without it, `[DONE]` or the end of the"
+        " response.",
+        Meta(extra_json_schema={"type": ["string", "object"], "minLength": 1}),
+    ] = None
+    format: Annotated[
+        Literal["sse", "ndjson"] | None, "Server-sent events or lines of JSON, where the content type does not say."
+    ] = None
+
+
 class HttpSettings(RetrySettings, frozen=True, kw_only=True):
     """Settings of a target whose provider is http."""
 
@@ -382,6 +423,11 @@ class HttpSettings(RetrySettings, frozen=True, kw_only=True):
     client_cert: ClientCert = None
     body: Annotated[Any, "The request's body, with templates."] = None
     reply_path: Annotated[str | None, "Where in the response the reply stands."] = None
+    tool_calls_path: Annotated[
+        str | None, "Where in the response its tool calls stand: a list of objects with name and arguments."
+    ] = None
+    usage_path: Annotated[str | None, "Where in the response its counts of tokens stand."] = None
+    stream: Annotated[StreamedReply | None, "How a reply that comes as a stream is joined."] = None
     history: Annotated[
         Literal["ours", "theirs"] | None,
         "Who keeps the conversation: `ours` (every request has all of it) or `theirs` (only what is new is sent).",

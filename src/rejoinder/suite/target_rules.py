@@ -25,6 +25,22 @@ def find_faults_of_cache(target: dict[str, Any], path: DocumentPath) -> Iterator
             yield Violation("conflicting-keys", (*place, "cache"), message, key=True)
 
 
+def find_faults_of_auth(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """`auth` on a target that sends no requests, or that has a key as well."""
+    provider = str(target["provider"]).lower()
+    name = PROVIDER_NAMES.get(provider)
+    keys = {key for _, settings in settings_in(target, path) for key in settings}
+    for place, settings in settings_in(target, path):
+        if "auth" not in settings or name is None:
+            continue
+        if not row_of(name).over_http:
+            message = f"`auth` is for targets that are asked over HTTP, and a `{provider}` target is not"
+            yield Violation("unknown-key", (*place, "auth"), message, key=True)
+        elif key := next(iter(keys & {"api_key", "apiKey"}), None):
+            message = f"a target has either `auth` or `{key}`: each request has one token"
+            yield Violation("conflicting-keys", (*place, "auth"), message, key=True)
+
+
 def _never_cached(target: dict[str, Any]) -> str:
     """Why replies of a target can never come from the cache; empty if they can."""
     provider = str(target["provider"]).lower()

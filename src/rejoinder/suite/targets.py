@@ -35,7 +35,7 @@ from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations, is_in_target
 from rejoinder.suite.services import find_service_faults
 from rejoinder.suite.source import Source, read_source
-from rejoinder.suite.target_rules import find_faults_of_cache
+from rejoinder.suite.target_rules import find_faults_of_auth, find_faults_of_cache
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
 from rejoinder.suite.tools import read_tools
@@ -429,5 +429,12 @@ def strings_in(data: Any, path: DocumentPath = ()) -> Iterator[tuple[DocumentPat
             yield from strings_in(value, (*path, step))
 
 
-_FINDERS = (_missing, find_conflicts_of_target, find_faults_of_cache, find_command_faults, find_service_faults)
+_FINDERS = (
+    _missing,
+    find_conflicts_of_target,
+    find_faults_of_cache,
+    find_faults_of_auth,
+    find_command_faults,
+    find_service_faults,
+)
 """Functions that find the problems of one target."""

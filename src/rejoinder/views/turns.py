@@ -147,6 +147,8 @@ class TurnView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The cost with its parts, if they are known."""
     time: str = ""
     """Empty if the time of the reply means nothing."""
+    first_token: str = ""
+    """When a streamed reply began."""
     notes: tuple[str, ...] = ()
     asked_by: AskedByView | None = None
     sent: RequestView | None = None
@@ -232,7 +234,8 @@ def view_turn(turn: TurnResult, result: Result) -> TurnView:
         used=usage_words(turn.usage) if names_model(result) else "",
         cost=price_words(turn.cost, turn.usage, None) if turn.cost or names_model(result) else "",
         paid=price_words(turn.cost, turn.usage, turn.cost_breakdown) if turn.cost_breakdown is not None else "",
-        time=seconds(bounded(turn.duration_s)) if turn.is_timed else "",
+        time=", ".join(filter(None, (seconds(bounded(turn.duration_s)) if turn.is_timed else "", _first_token(turn)))),
+        first_token=_first_token(turn),
         notes=tuple(_notes(turn)),
         asked_by=_asked_by(turn, result.turns),
         simulated=turn.simulated,
@@ -241,6 +244,12 @@ def view_turn(turn: TurnResult, result: Result) -> TurnView:
         cut_off=turn.finish_reason == "length",
         continued=turn.continued,
     )
+
+
+def _first_token(turn: TurnResult) -> str:
+    """When a streamed reply began."""
+    began = turn.first_token_s
+    return "" if began is None else f"first token after {seconds(bounded(began))}"
 
 
 def _outcome(turn: TurnResult, result: Result) -> State:
