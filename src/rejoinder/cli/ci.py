@@ -12,6 +12,7 @@ from rejoinder.cli.output import echo, write_machine
 from rejoinder.engine.run import sound_run
 from rejoinder.errors import RejoinderError, UsageError, reason_of
 from rejoinder.model.clusters import ClusterKey
+from rejoinder.model.inputs import changes_of
 from rejoinder.report import github
 from rejoinder.report.markdown import changes_words
 from rejoinder.run_files import write_whole
@@ -60,7 +61,9 @@ def _compare(report: RunReport, name: str, root: Path) -> SinceBaseline:
     before = find_baseline(root, name)
     gate = gate_report(report, [read_rule(rule) for rule in COMPARING], before)
     changes = changes_since(before, report)
-    return SinceBaseline(name, changes, gate, flips_since(changes, report), _known(root, before.run))
+    made = () if before.made_from is None else changes_of(before.made_from, report.run.inputs)
+    words = tuple(one.words for one in made)
+    return SinceBaseline(name, changes, gate, flips_since(changes, report), _known(root, before.run), words)
 
 
 def _known(root: Path, run: str) -> frozenset[ClusterKey] | None:

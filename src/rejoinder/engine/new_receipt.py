@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -11,7 +12,9 @@ from rejoinder._version import __version__
 from rejoinder.engine.setup import Setup
 from rejoinder.model import Receipt
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
+from rejoinder.project.git_state import read_git_state
 from rejoinder.runs.folder import RUN_FORMAT, RunFolder
+from rejoinder.runs.inputs import digests_of
 from rejoinder.runs.receipt import now
 
 
@@ -39,5 +42,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         in_doubt=0,
         duration_s=0.0,
         python=sys.version.split()[0],
+        git=read_git_state(Path(setup.suites[0].root)),
+        digests=digests_of(setup.suites, setup.mask),
     )
     return msgspec.json.decode(setup.mask.hide(msgspec.json.encode(receipt)), type=Receipt) if setup.mask else receipt

@@ -22,6 +22,7 @@ from msgspec import Meta, Struct, structs
 from rejoinder.errors import UsageError, decoding_reason, reason_of
 from rejoinder.model import Result
 from rejoinder.model.cases import lone_names, passes_together
+from rejoinder.model.inputs import Inputs
 from rejoinder.model.plans import Condition
 from rejoinder.model.results import LARGEST, CaseName, Count
 from rejoinder.run_files import RunDamaged, make_folder, read_whole, refuse_linked_folder, replace_file
@@ -91,6 +92,8 @@ class Baseline(Struct, frozen=True, omit_defaults=True):
     """The cost of shared calls, in dollars: embeddings."""
     cases: tuple[CaseTrials, ...]
     """In the order of their keys."""
+    made_from: Inputs | None = None
+    """What its run was made from. Baselines of earlier versions lack it."""
     unmeasured: tuple[CaseTrials, ...] = ()
     """Cases without a valid trial: simulated users made every one invalid."""
 
@@ -145,7 +148,7 @@ def baseline_of(
         found.setdefault(result.case, (first, []))[1].append(None if result.is_spoilt else _trial(result))
     cases = [_case(key, first, trials) for key, (first, trials) in sorted(found.items(), key=lambda one: one[0])]
     measured, unmeasured = (tuple(case for case in cases if bool(case.trials) is kind) for kind in (True, False))
-    baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, measured, unmeasured)
+    baseline = Baseline(FORMAT, run, tuple(sorted(set(suites))), shared_cost, measured, unmeasured=unmeasured)
     # A run folder may come from elsewhere: its numbers have to be such as a baseline can hold.
     return msgspec.json.decode(msgspec.json.encode(baseline), type=Baseline)
 

@@ -275,6 +275,7 @@ def verdicts_of(report: RunReport, files: Iterable[str] = ()) -> Baseline:
     embeddings = report.summary.embeddings
     shared = 0.0 if embeddings is None or not embeddings.tokens else embeddings.cost
     try:
-        return baseline_of(report.run.id, report.put, tuple(files), shared)
+        found = baseline_of(report.run.id, report.put, tuple(files), shared)
+        return structs.replace(found, made_from=report.run.inputs)
     except msgspec.MsgspecError as error:
         raise RunDamaged(report.folder.results, str(error)) from None

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.history.index import History
 from rejoinder.history.trend import trend_of
 from rejoinder.model.history import Outcome, Page, RunRow, seconds_of
+from rejoinder.model.inputs import changes_of
 from rejoinder.model.runs import SHORTEST_NAME
 
 Sort: TypeAlias = Literal["created", "success", "cost", "time", "price-performance"]
@@ -101,8 +102,27 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 def find_runs(history: History, query: Query) -> Page:
     filters = query.filters
     found = [row for row in reversed(history.rows) if all(holds(query, row) for holds in filters)]
-    rows = _sorted(found, query)[query.offset :][: query.limit]
+    before = _before(history)
+    rows = [_with_changes(row, before.get(row.id)) for row in _sorted(found, query)[query.offset :][: query.limit]]
     return Page(tuple(rows), len(found), len(history.rows), _shared(history), history.last, trend_of(found))
+
+
+def _before(history: History) -> dict[str, RunRow]:
+    """For each run the one of the same suites before it."""
+    latest: dict[tuple[str, ...], RunRow] = {}
+    before: dict[str, RunRow] = {}
+    for row in history.rows:
+        if row.suites in latest:
+            before[row.id] = latest[row.suites]
+        if not row.is_aside and row.made_from is not None:
+            latest[row.suites] = row
+    return before
+
+
+def _with_changes(row: RunRow, before: RunRow | None) -> RunRow:
+    if before is None or before.made_from is None or row.made_from is None:
+        return row
+    return structs.replace(row, changed=tuple(one.words for one in changes_of(before.made_from, row.made_from)))
 
 
 def _shared(history: History) -> frozenset[str]:

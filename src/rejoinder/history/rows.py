@@ -55,6 +55,7 @@ def make_row(run: RunFolder) -> RunRow:
         summary=None if summary is None else _figures(with_reasons(summary, receipt), receipt),
         tags=notes.tags,
         note=notes.note,
+        made_from=receipt.inputs,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from rejoinder.model.boards import Verdict
 from rejoinder.model.figures import NoRateReason
+from rejoinder.model.inputs import Inputs
 from rejoinder.model.results import Count, Number
 from rejoinder.model.runs import CaseVerdicts, RunStatus
 
@@ -87,6 +88,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
     summary: RowFigures | None = None
     tags: tuple[Tag, ...] = ()
     note: str = ""
+    made_from: Inputs | None = None
+    changed: tuple[str, ...] = ()
+    """What differs from the run of the same suites before it; a listing finds it."""
 
     @property
     def is_aside(self) -> bool:

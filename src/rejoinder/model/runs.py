@@ -31,6 +31,7 @@ from rejoinder.model.figures import (
     why_untested,
 )
 from rejoinder.model.given import CodeOfTarget
+from rejoinder.model.inputs import LONGEST_NAME, MOST_MODELS, Digests, GitState, Inputs
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.plans import Condition
 from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult
@@ -205,6 +206,9 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that were made again after an error (`--retry-errors`)."""
     duration_s: Number
     python: str = field(default_factory=str)
+    git: GitState | None = field(default_factory=lambda: None)
+    """The commit of the project when the run was started; None outside of a repository."""
+    digests: Digests | None = None
     replay_of: str | None = None
     grade_of: str | None = None
     merge_of: str | None = None
@@ -228,6 +232,12 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def day(self) -> str:
         """The day on which it was started, as in 2026-12-31."""
         return (self.started_at or "")[:10]
+
+    @property
+    def inputs(self) -> Inputs:
+        """What it was made from."""
+        models = {one.name[:LONGEST_NAME]: one.model and one.model[:LONGEST_NAME] for one in self.targets[:MOST_MODELS]}
+        return Inputs(self.git, self.digests, models)
 
     @property
     def reported(self) -> ReportedOptions:

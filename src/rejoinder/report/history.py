@@ -39,6 +39,8 @@ def write_runs(page: Page, form: Form, now: float) -> Iterator[Line]:
     yield titles
     for row, shown in zip(page.rows, rows, strict=True):
         yield shown
+        if row.changed:
+            yield from paragraph(line((f"  changed: {safe('; '.join(row.changed))}", "quiet")), form)
         if row.note:
             yield from paragraph(line((f"  note: {safe(shortened(row.note, LONGEST_NOTE))}", "quiet")), form)
     rest = page.total - len(page.rows)

@@ -163,7 +163,8 @@ def _alert(summary: Summary, since: SinceBaseline | None) -> str:
 def _gate(since: SinceBaseline) -> str:
     """`**Gate cannot tell: 1 of 2 rules.** Against `main`: 3 worse, 18 same, 0 cannot tell.`"""
     found = capital(result_words(since.gate))
-    return f"**{found}.** Against {code(since.name)}: {changes_words(since.changes)}."
+    changed = f" Changed since: {'; '.join(code(one, LONGEST_NOTE) for one in since.changed)}." if since.changed else ""
+    return f"**{found}.** Against {code(since.name)}: {changes_words(since.changes)}.{changed}"
 
 
 def changes_words(found: CaseChanges) -> str:

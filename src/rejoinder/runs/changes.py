@@ -7,17 +7,27 @@ from itertools import zip_longest
 from pathlib import PurePath
 
 from rejoinder.model import Receipt, Target
+from rejoinder.model.inputs import changes_of
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.receipt import StoredCases, StoredSuite, read_stored
 from rejoinder.runs.secrets import Mask
 
 _UNTOLD = frozenset({"workers", "cases", "tags", "budget_usd", "budget_tokens", "runs", "record", "cache"})
 """Options that change what is run or how fast, and no reply. Cases that only one run has are named anyway."""
+_PROMPT = "system prompt"
 _LONGEST = 30
 """Characters of a value that is shown; of longer ones only the name is."""
 
 
 def changes_between(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) -> Iterator[str]:
+    """Changes in detail, and those of cases, checks and code, of which there are no details."""
+    detailed = list(_in_detail(a, b))
+    yield from detailed
+    untold = {"model", "targets", *(["prompt"] if any(_PROMPT in one for one in detailed) else [])}
+    yield from (one.words for one in changes_of(a[0].inputs, b[0].inputs) if one.kind not in untold)
+
+
+def _in_detail(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) -> Iterator[str]:
     yield from _in_receipts(a[0], b[0])
     if a[1].path == b[1].path:
         return
@@ -94,7 +104,7 @@ def _in_cases(name: str, a: tuple[RunFolder, int], b: tuple[RunFolder, int]) -> 
         return
     ours, theirs = (list(zip(*set(_said_in(*run)), strict=True)) or [(), ()] for run in (a, b))
     if set(ours[0]) != set(theirs[0]):
-        yield f"system prompt of {name}"
+        yield f"{_PROMPT} of {name}"
     users = [", ".join(sorted(filter(None, set(one[1])))) or "none" for one in (ours, theirs)]
     if users[0] != users[1]:
         yield f"simulated user of {name}: {users[0]} and {users[1]}"

@@ -49,6 +49,8 @@ class SinceBaseline(Struct, frozen=True):
     flips: Flips = NO_FLIPS
     known: frozenset[ClusterKey] | None = None
     """The clusters of the run of the baseline; None if that run is not here."""
+    changed: tuple[str, ...] = ()
+    """What the run was made from, where the baseline was made from something else."""
 
 
 def flips_since(changes: CaseChanges, run: Run, most: int = MOST_FLIPS) -> Flips:
