@@ -75,7 +75,7 @@ def test_the_same_run_gives_the_same_bytes_and_no_reply_is_in_them(project: Proj
     assert (project.folder / MAIN).read_bytes() == first
     assert b"secret reply" not in first
     assert b"Question" not in first
-    assert len(first.splitlines()) == 6 + 2 + 2  # a line for each case
+    assert len(first.splitlines()) == 7 + 2 + 2  # a line for each case
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rejoinder.model import Usage
 from rejoinder.providers.reply_fields import read_calls, read_usage
 from rejoinder.testing import FakeServer, Fault
-from tests.kit import Project, Raw, bounded, run, spec
+from tests.kit import Project, Raw, bounded, cases_of, refusal, run, spec
 
 
 def asked(project: Project, body: Any, code: int | None, *checks: Raw, **more: Any) -> Raw:
@@ -105,6 +105,23 @@ def test_counts_and_prices_make_costs(project: Project) -> None:
     [result] = asked(project, body, 0, {"max_tokens": 4}, {"cost": 17}, usage_path="usage")["results"]
     assert result["usage"] == {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
     assert result["cost"] == 17
+
+
+def test_a_budget_counts_a_service_that_tells_its_most(project: Project) -> None:
+    body = {"reply": "a", "usage": {"input_tokens": 9, "output_tokens": 4}}
+    project.write(".rejoinder/config.yaml", {"prices": {"bot": {"input": 1000000, "output": 2000000}}})
+    answer = Fault("status", status=200, body=json.dumps(body), headers={"content-type": "application/json"})
+    with FakeServer(faults=[answer] * 9) as server:
+        target = {"name": "bot", "provider": "http", "url": f"{server.url}/x", "reply_path": "reply"}
+        target |= {"usage_path": "usage", "most_tokens": 20}
+        suite = {"targets": [target], "evals": cases_of(9, {"contains": "a"})}
+        for budget, most in (("--budget-tokens", 50), ("--budget-usd", 75)):
+            done = run(project, suite, budget, str(most), "--workers", "1", code=4)
+            assert done["summary"]["passed"] == 3  # after three calls of 13 tokens, or 17 dollars, no other fits
+            server.reset()
+    del target["most_tokens"]
+    project.write("evals.yaml", suite)
+    assert "the most that a call of target `bot` can cost is unknown" in refusal(project, "run", "--budget-tokens", "9")
 
 
 @pytest.mark.parametrize(("usage", "words"), [({}, "no counts of tokens"), ("9", "there is str"), (None, "")])

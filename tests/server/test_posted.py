@@ -333,8 +333,15 @@ class TestWhatMayBe:
 
     @pytest.mark.parametrize(
         "suite",
-        [with_target(provider="python", call="os:getcwd"), {**scripted(1), "target": "claude"}],
-        ids=["python", "agent"],
+        [
+            with_target(provider="python", call="os:getcwd"),
+            {**scripted(1), "target": "claude"},
+            with_target(provider="http", url="http://x.example/", start={"command": ["x"], "ready": "line: x"}),
+            with_target(provider="http", url="http://x.example/", auth={"command": ["x"]}),
+            {**scripted(1), "variants": [{"name": "v", "settings": {"start": {"command": "x", "ready": "line: x"}}}]},
+            {**scripted(1), "variants": [{"name": "v", "settings": {"command": ["x"]}}]},
+        ],
+        ids=["python", "agent", "service", "token", "service of a variant", "command of a variant"],
     )
     def test_targets_alone_do_not_bring_code(self, place: Project, suite: Raw):
         answer = api(settings(place.folder, allow_targets=True), "POST", "/runs", {"yaml": json.dumps(suite)})
@@ -460,7 +467,7 @@ HARMLESS = """
     score_range score_ranges seed semantic shards similar starts_with stop system_prompt systemPrompt tags target
     targets task text then threads threshold timeout timeoutSeconds timeout_seconds times token tokens tool_call_id
     tool_calls toon turn turns type until usd user value variants vars votes weight when window_size with workers
-    workspace_diff first second audit
+    workspace_diff first second audit refresh
     compare meaning
     seconds rate parameters result args max_tool_rounds allow tool at returns tools status fails like env scripted scope
 """

@@ -141,7 +141,7 @@ class Setup:
 
 
 def _add_traceback(error: RejoinderError, secrets: dict[str, str]) -> None:
-    """Show how the user's own code came to fail, if there is no run yet whose log could hold it."""
+    """Show the traceback of the user's own code, if there is no run yet whose log could hold it."""
     fault = error.__cause__
     if isinstance(fault, FunctionFault) and fault.traceback:
         error.hint = Mask(secrets).hide_text(fault.traceback.rstrip())

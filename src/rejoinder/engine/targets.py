@@ -193,8 +193,22 @@ class OpenTarget:
         place = self.target.provider, self.model, self.target.name
         return self.is_billed and self._prices.price_depends_on_reply(*place)
 
+    @cached_property
+    def declared_most(self) -> int | None:
+        """The most tokens of a call, where the target says so (`most_tokens`)."""
+        written = normalize_keys(self.ready.settings).get("most_tokens")
+        if written in (None, ""):
+            return None
+        if not str(written).strip().isdecimal():
+            what = f"target `{self.target.name}` has `most_tokens: {written}`, which is not a whole number"
+            raise UsageError(what)
+        return int(written)
+
     def most(self, request: Request, *, in_usd: bool) -> Amount:
-        """The most that a call can cost, by the request as it goes out."""
+        """The most that a call can cost, by the target's own word or by the request as it goes out."""
+        if (declared := self.declared_most) is not None:
+            costs = [self.cost(Usage(declared)), self.cost(Usage(0, declared))] if in_usd else []
+            return Amount(max((cost.total for cost in costs if cost is not None), default=0.0), declared)
         if self.info.local:
             usage = self.provider.foresee(request) if isinstance(self.provider, PredictsUsage) else NO_USAGE
             cost = self.cost(usage)
@@ -474,13 +488,14 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
         target, embeds = one.target, one.target in embedders
         if one.info.local:
             continue
-        if not one.is_billed or target.provider == "http" or is_plugin(target.provider):
+        declares = one.declared_most is not None
+        if not declares and (not one.is_billed or target.provider == "http" or is_plugin(target.provider)):
             raise UsageError(
                 f"the most that a call of target `{target.name}` can cost is unknown, so no budget can include it",
                 "It tells what a call has cost when that is spent, and a budget has to know the most before. Leave out"
                 " the budget, or the target; `--limit 3` without a budget shows what a few cases cost.",
             )
-        if not embeds and one.most_tokens(_anything(target))[1] is None:
+        if not declares and not embeds and one.most_tokens(_anything(target))[1] is None:
             raise UsageError(
                 f"a budget needs a limit for the replies of target `{target.name}`",
                 f"Set one for all targets without it: --max-tokens {EXAMPLE_TOKENS}. Or set `max_tokens` of the"

@@ -93,7 +93,7 @@ class Baseline(Struct, frozen=True, omit_defaults=True):
     cases: tuple[CaseTrials, ...]
     """In the order of their keys."""
     made_from: Inputs | None = None
-    """What its run was made from. Baselines of earlier versions lack it."""
+    """The inputs of its run. Baselines of earlier versions lack them."""
     unmeasured: tuple[CaseTrials, ...] = ()
     """Cases without a valid trial: simulated users made every one invalid."""
 

@@ -90,7 +90,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     note: str = ""
     made_from: Inputs | None = None
     changed: tuple[str, ...] = ()
-    """What differs from the run of the same suites before it; a listing finds it."""
+    """Differences from the previous run of the same suites; a listing finds them."""
 
     @property
     def is_aside(self) -> bool:

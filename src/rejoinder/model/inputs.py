@@ -1,4 +1,4 @@
-"""What a run was made from, as its receipt has it, and what differs between two runs, in words."""
+"""The inputs of a run, as its receipt has them, and the differences between two runs, in words."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class GitState(Struct, frozen=True):
 
     commit: Commit
     dirty: bool | None
-    """Whether tracked files differed from it; None where that cannot be told without running code."""
+    """Whether tracked files differed from it; None if only running code would show that."""
 
 
 class Digests(Struct, frozen=True, kw_only=True):
-    """Digests of what a run's suites hold. They depend on no order, and not on where something stands in a file."""
+    """Digests of what a run's suites hold. Order, and places in a file, make no difference."""
 
     prompts: _Digest
     """System prompts, and files that hold texts."""
@@ -36,7 +36,7 @@ class Digests(Struct, frozen=True, kw_only=True):
 
 
 class Inputs(Struct, frozen=True, omit_defaults=True):
-    """What a run was made from."""
+    """Everything that a run was made from."""
 
     git: GitState | None = None
     digests: Digests | None = None
@@ -59,7 +59,7 @@ _DIGESTS: dict[str, Change] = {
 
 
 def changes_of(before: Inputs, now: Inputs) -> tuple[Change, ...]:
-    """What differs between what two runs were made from. Nothing is said of what one of them does not tell."""
+    """The differences between the inputs of two runs. An input that one of them lacks is passed over."""
     return (*_digest_changes(before.digests, now.digests), *_model_changes(before, now), *_code_changes(before, now))
 
 

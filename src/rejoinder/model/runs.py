@@ -235,7 +235,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def inputs(self) -> Inputs:
-        """What it was made from."""
+        """Everything that it was made from."""
         models = {one.name[:LONGEST_NAME]: one.model and one.model[:LONGEST_NAME] for one in self.targets[:MOST_MODELS]}
         return Inputs(self.git, self.digests, models)
 

@@ -57,7 +57,7 @@ def _is_harmless(config: Path) -> bool:
 
 
 def _ask(folder: Path, *words: str) -> str | None:
-    """What git prints; None if it fails, is not there, or takes too long."""
+    """The output of git; None if it fails, is missing, or takes too long."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -138,7 +138,7 @@ class ApiProvider:
     ) -> None:
         self.limiter = limiter
         self.token: TokenSource | None = None
-        """Where the token of its requests comes from, if a command gives it."""
+        """The source of the token of its requests, if a command gives it."""
         self._name = name
         self._wires = wires
         self._transport = transport

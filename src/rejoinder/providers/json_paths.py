@@ -32,7 +32,7 @@ class JsonPath:
         return data
 
     def text_in(self, data: Any) -> str:
-        """The value as a text: as it is, or as JSON. Raises msgspec.DecodeError if there is none."""
+        """The value as a text: a text unchanged, anything else as JSON. Raises msgspec.DecodeError if it is missing."""
         value = self.value_in(data)
         if value is None:
             raise msgspec.DecodeError(f"at `{self.text}` it has only null")
@@ -82,7 +82,7 @@ def _follow(value: Any, step: Step) -> Any:
 
 
 def _there(value: Any) -> str:
-    """What there is where a step leads to nothing."""
+    """The keys or the type of a value in which a step leads to nothing."""
     if isinstance(value, dict):
         return f"there are {', '.join(f'`{key}`' for key in list(value)[:10])}" if value else "it is empty"
     return f"there is {'a list of ' + str(len(value)) if isinstance(value, list) else type(value).__name__}"

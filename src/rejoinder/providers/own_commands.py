@@ -34,7 +34,7 @@ def read_command(settings: Mapping[str, Any], folders: tuple[str, ...], what: st
 
 
 def words_of(command: Any, what: str) -> tuple[str, ...]:
-    """The words of a command: those of a list, or a line for the shell. Raises UsageError if there is none."""
+    """The words of a command, which is a list, or a line for the shell. Raises UsageError if it is empty."""
     words = tuple(map(str, command)) if isinstance(command, list | tuple) else shell_words(str(command or ""))
     if not words or not words[-1 if words[:2] == ("sh", "-c") else 0].strip():
         raise UsageError(f"{what} has no `command`")

@@ -62,7 +62,7 @@ class OwnService:
                 raise self._failure
 
     async def explain(self, error: ProviderError) -> ProviderError:
-        """The error of a call, or the end of the service where that is its cause."""
+        """The error of a call, or the end of the service if that is its cause."""
         if self._failure is not None:
             return self._failure
         try:

@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"[!-~]+")
 class _Token(Struct, frozen=True):
     text: str
     until: float
-    """When it is renewed, by the monotonic clock."""
+    """The time of its renewal, by the monotonic clock."""
 
 
 class TokenSource:

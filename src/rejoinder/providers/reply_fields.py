@@ -1,4 +1,4 @@
-"""What a service tells beside its words: tool calls and counts of tokens, in the forms that are common.
+"""Reads tool calls and counts of tokens in the answers of services, in the common forms.
 
 Tool calls are objects of OpenAI's form (`{id, function: {name, arguments}}`), of Anthropic's (`{id, name, input}`), or
 plain (`{name, arguments}`, with a `result` if the service has run the tool). Counts are OpenAI's, Anthropic's, or plain

@@ -32,7 +32,7 @@ _FORMATS: Mapping[str, Format] = {"a stream of events": "sse", "a stream of line
 
 
 class StreamSettings(Struct, frozen=True):
-    """Where in an event a piece of the reply stands, and what marks the end."""
+    """The place of a piece of the reply in an event, and the mark of the end."""
 
     delta: JsonPath | None
     """None: the data of an event is a piece of the reply."""
@@ -202,7 +202,7 @@ class Joiner:
             self._take(name, data)
 
     def _take(self, name: str, data: str) -> None:
-        """One event. Without a name and data it is none."""
+        """Read one event."""
         settings = self._settings
         self._first_event = self._first_event or shortened(f"{name} {data}".strip(), _LONGEST_SHOWN)
         end = settings.done or ("" if settings.done_path is not None else _USUAL_END)
@@ -280,7 +280,7 @@ class Joiner:
 
 
 def _join(call: dict[str, Any], piece: dict[str, Any]) -> None:
-    """Add a piece of a tool call to what came of it before."""
+    """Add a piece of a tool call to its earlier pieces."""
     for name, value in piece.items():
         known = call.get(name)
         if isinstance(known, dict) and isinstance(value, dict):

@@ -265,7 +265,7 @@ class _Opening:
         return given.rstrip("/")
 
     def _key(self, vendor: Vendor) -> str | None:
-        """The key; a server at the user's own address may need none, and a token stands in its place."""
+        """The key; a server at the user's own address may need none, and a token replaces it."""
         if self.settings.values.get("auth"):
             return None
         if self._address(vendor) == vendor.address and vendor.keys:

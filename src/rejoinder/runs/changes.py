@@ -20,7 +20,7 @@ _LONGEST = 30
 
 
 def changes_between(a: tuple[Receipt, RunFolder], b: tuple[Receipt, RunFolder]) -> Iterator[str]:
-    """Changes in detail, and those of cases, checks and code, of which there are no details."""
+    """Changes in detail; for cases, checks and code without details."""
     detailed = list(_in_detail(a, b))
     yield from detailed
     untold = {"model", "targets", *(["prompt"] if any(_PROMPT in one for one in detailed) else [])}

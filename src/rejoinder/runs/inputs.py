@@ -1,4 +1,4 @@
-"""What a run is made from: the commit, and digests of prompts, cases, checks and targets."""
+"""Digests of the prompts, cases, checks and targets of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rejoinder.runs.secrets import Mask
 from rejoinder.runs.target_identity import identity_of
 
 _PLACE = re.compile(rb'"(?:at|file)":"(?:[^"\\]|\\.)*",?|"(?:number|line)":\d+,?')
-"""Where something stands in its file: that changes with every line above it."""
+"""Places in a file: they change with every line above them."""
 _NOTHING = Raw(b"null")
 
 

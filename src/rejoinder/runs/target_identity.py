@@ -14,7 +14,8 @@ from rejoinder.model import Suite, Target
 from rejoinder.providers.settings import model_of
 
 _NO_MATTER = re.compile(
-    r"api_?key|headers|timeout_?seconds|max_?retries|retry_?\w+|workers|healthcheck|cache|start|auth", re.IGNORECASE
+    r"api_?key|headers|timeout_?seconds|max_?retries|retry_?\w+|workers|healthcheck|cache|start|auth|most_?tokens",
+    re.IGNORECASE,
 )
 """Settings that change how a target is asked, and not what it answers."""
 

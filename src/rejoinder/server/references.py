@@ -63,6 +63,8 @@ RULES: dict[str, _Rule] = {
     "*.webhook": _Rule("address"),
     "*.mcp_server": _Rule("address"),
     "*.mcp": _Rule("address"),
+    "*.start": _Rule("code"),
+    "*.auth": _Rule("code"),
     "*.command": _Rule("code"),
     "*.code": _Rule("code"),
     "*.python": _Rule("code"),

@@ -128,7 +128,7 @@ class ReadyLine(InnerSettings, frozen=True, kw_only=True):
 
 
 class StartSettings(CommandSettings, frozen=True, kw_only=True):
-    """How a service is started before the first call, and ended with the run."""
+    """A service that is started before the first call, and ended with the run."""
 
     ready: Annotated[
         ReadyLine,
@@ -427,6 +427,9 @@ class HttpSettings(RetrySettings, frozen=True, kw_only=True):
         str | None, "Where in the response its tool calls stand: a list of objects with name and arguments."
     ] = None
     usage_path: Annotated[str | None, "Where in the response its counts of tokens stand."] = None
+    most_tokens: Annotated[
+        Whole | None, "The most tokens, input and output, that one call can use. A budget needs it.", Meta(ge=1)
+    ] = None
     stream: Annotated[StreamedReply | None, "How a reply that comes as a stream is joined."] = None
     history: Annotated[
         Literal["ours", "theirs"] | None,

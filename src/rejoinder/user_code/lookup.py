@@ -22,7 +22,7 @@ _SOURCES = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", 
 _OF_SHELLS = frozenset(
     ("cd", "exec", "export", "set", "source", ".", "ulimit", "umask", "eval", "command", "if", "for")
 )
-"""Words of shells that are no programs."""
+"""Words that a shell reads itself."""
 _OF_A_SHELL = re.compile(r"[$`;&|<>*?(){}~\n]")
 """Characters that make a command line more than a program and its arguments."""
 

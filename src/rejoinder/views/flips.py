@@ -50,7 +50,7 @@ class SinceBaseline(Struct, frozen=True):
     known: frozenset[ClusterKey] | None = None
     """The clusters of the run of the baseline; None if that run is not here."""
     changed: tuple[str, ...] = ()
-    """What the run was made from, where the baseline was made from something else."""
+    """The differences from the inputs of the baseline's run, in words."""
 
 
 def flips_since(changes: CaseChanges, run: Run, most: int = MOST_FLIPS) -> Flips:

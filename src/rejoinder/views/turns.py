@@ -148,7 +148,7 @@ class TurnView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     time: str = ""
     """Empty if the time of the reply means nothing."""
     first_token: str = ""
-    """When a streamed reply began."""
+    """The time until a streamed reply began, in words."""
     notes: tuple[str, ...] = ()
     asked_by: AskedByView | None = None
     sent: RequestView | None = None
@@ -247,7 +247,7 @@ def view_turn(turn: TurnResult, result: Result) -> TurnView:
 
 
 def _first_token(turn: TurnResult) -> str:
-    """When a streamed reply began."""
+    """The time until a streamed reply began."""
     began = turn.first_token_s
     return "" if began is None else f"first token after {seconds(bounded(began))}"
 
