@@ -120,15 +120,15 @@ def test_every_verb_can_be_awaited(project: Project) -> None:
 def test_the_loop_turns_while_a_run_waits_and_while_it_reads_files(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import rejoinder.api as api
+    import rejoinder.library.given as given
 
-    load = api.load_suites
+    load = given.load_suites
 
     def load_slowly(*values: object) -> object:
         time.sleep(0.3)
         return load(*values)  # pyright: ignore
 
-    monkeypatch.setattr(api, "load_suites", load_slowly)
+    monkeypatch.setattr(given, "load_suites", load_slowly)
 
     async def play(service: Service) -> tuple[int, rejoinder.RunReport]:
         slow_cases(project, service, 2)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rejoinder.runs.comparing import Part
     from rejoinder.views.actions import Action
 
-Run: TypeAlias = RunReport | str | Path | None
+Run: TypeAlias = StoredReport | str | Path | None
 """A recorded run: its report, its name or its folder; None is the latest."""
 OnProgress: TypeAlias = Callable[[Progress], object]
 """A function that is called whenever a conversation begins or ends."""
@@ -313,7 +313,7 @@ def gate(
         if isinstance(rules, str):
             raise UsageError("rules are a list of texts", f"Write `rules=[{rules!r}]`.")
         wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
-        other = against.folder.path if isinstance(against, RunReport) else against
+        other = against.folder.path if isinstance(against, StoredReport) else against
         before = None if other is None else find_baseline(recorded.root, str(other))
         return gate_run(recorded, wanted, before, partial=partial)
 
@@ -347,7 +347,7 @@ def next_steps(run: Run = None, *, trust_folder: bool = False) -> tuple[Action, 
     working folder, so a run of another project has none."""
     from rejoinder.views.actions import next_actions
 
-    report = run if isinstance(run, RunReport) else show(run, trust_folder=trust_folder)
+    report = run if isinstance(run, StoredReport) else show(run, trust_folder=trust_folder)
     return next_actions(report)
 
 
@@ -370,7 +370,7 @@ def export(run: Run, to: str | None, out: str | Path, *, runs_folder: str | Path
 
 
 def _open(run: Run, trust: bool) -> RecordedRun:
-    if isinstance(run, RunReport):
+    if isinstance(run, StoredReport):
         run = run.folder.path
     if run is not None and not isinstance(run, str | Path):
         raise UsageError(f"a run is a report, a name or a folder, and not a {type(run).__name__}")

@@ -71,7 +71,7 @@ def test_packages_pass_on_no_names_of_their_modules() -> None:
     others = {
         f"rejoinder.{name}" for name in ("checks", "cli", "model", "pytest_plugin", "server.pages", "stats", "testing")
     }
-    assert importing == {"rejoinder", *(f"rejoinder.{name}" for name in others)}
+    assert importing == {"rejoinder", *others}
 
 
 def test_no_test_module_imports_another() -> None:

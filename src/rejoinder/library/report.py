@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rejoinder.errors import UsageError
+from rejoinder.installing import pip_install
 from rejoinder.library.rows import By, CaseVerdict, Row, columns_of, rows_of, verdicts
 from rejoinder.model.figures import NoRate, Rate
 from rejoinder.runs.report import RunReport as StoredReport
@@ -84,6 +85,5 @@ class RunReport(StoredReport, frozen=True):
 
 
 def _missing(package: str) -> UsageError:
-    return UsageError(
-        f"{package} is not installed", f"Install it with `pip install {package}`, or use `report.rows()`."
-    )
+    hint = f"Install it: {pip_install(package)}. Or use `report.rows()`."
+    return UsageError(f"{package} is not installed", hint)

@@ -1,7 +1,7 @@
 """The service that a target is (`start`): read from its settings, started before the first call, ended with the run.
 
 Targets with the same `start` share one service. Nothing is started where every answer is recorded, because only a call
-asks for it. What already answers before the start belongs to somebody else, and is never tested.
+asks for it. A service that answers before the start is another one, and is never tested.
 """
 
 from __future__ import annotations

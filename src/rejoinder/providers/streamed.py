@@ -125,7 +125,7 @@ class Joiner:
     def finish(self, answer: HttpAnswer) -> Reply:
         """The joined reply. Raises msgspec.DecodeError if the stream is not whole."""
         if not self._heard and answer.body:
-            self._began = 0.0  # it was compressed: nobody knows when its first word came
+            self._began = 0.0  # it was compressed: the time of its first word is unknown
             self.begins(answer.status, {**answer.headers, "content-encoding": ""})
             self.hear(answer.body)
         try:

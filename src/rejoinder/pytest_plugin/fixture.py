@@ -8,8 +8,8 @@ import pytest
 
 import rejoinder
 from rejoinder.errors import UsageError
+from rejoinder.library.report import RunReport
 from rejoinder.model.figures import NoRate
-from rejoinder.runs.report import RunReport
 from rejoinder.testing.suite_cases import SuiteCase
 from rejoinder.words.figures import rate_words
 
@@ -33,11 +33,8 @@ class Runner:
 
     async def arun(self, suite: SuiteCase | Suites, **options: Any) -> RunReport:
         """The same in a coroutine, on its own event loop."""
-        run = getattr(rejoinder, "arun", None)
-        if run is None:
-            raise UsageError("this version of rejoinder has no `arun`", "Use `rejoinder.run`, which blocks the loop.")
         chosen, options = _chosen(suite, options)
-        return self._kept(await run(chosen, **options))
+        return self._kept(await rejoinder.arun(chosen, **options))
 
     def _kept(self, report: RunReport) -> RunReport:
         self.reports.append(report)

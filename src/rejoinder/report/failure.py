@@ -11,7 +11,7 @@ from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.report.course_rows import write_course
 from rejoinder.report.problems import columns_of, printable
 from rejoinder.report.styled import PLAIN, Form, Line, Piece, Role, beside, fitted, line, mark, plain_text, safe, wrap
-from rejoinder.views.cases import Tried, join_trials
+from rejoinder.views.cases import Tried
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import (
     Against,
@@ -74,14 +74,8 @@ def write_failed_case(case: Tried, form: Form) -> Iterator[Line]:
 
 def failure_words(case: Tried) -> str:
     """The failing trial of a case, shortened: its title, the checks that failed, and the last reply."""
-    rows = ("".join(piece.text for piece in row).rstrip() for row in write_failed_case(case, _OF_WORDS))
-    words = "\n".join(rows)
+    words = "\n".join(map(plain_text, write_failed_case(case, _OF_WORDS)))
     return f"{words}\n  {case.counted}" if case.trials > 1 else words
-
-
-def explain(result: Result) -> str:
-    """The same for one conversation."""
-    return failure_words(join_trials((result,), ""))
 
 
 def write_failure(result: Result, form: Form, right: str) -> Iterator[Line]:

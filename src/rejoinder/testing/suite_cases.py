@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rejoinder.engine.plan import is_selected, pairs
 from rejoinder.errors import UsageError
-from rejoinder.model import Suite
+from rejoinder.library.suites import Suite, load
 from rejoinder.model.results import CaseName
 from rejoinder.runs.names import case_name_of
 from rejoinder.runs.options import Selection
@@ -47,18 +47,17 @@ def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | 
     """
     import pytest
 
-    import rejoinder
     from rejoinder.testing.marks import marks_of
 
-    loaded = suite if isinstance(suite, Suite) else rejoinder.load(suite, target=target)
+    suite = suite if isinstance(suite, Suite) else load(suite, target=target)
     selection = Selection(tags=tuple(tags))
-    found = [pair for pair in pairs([loaded], selection) if is_selected(pair.case, selection)]
+    found = [pair for pair in pairs([suite.loaded], selection) if is_selected(pair.case, selection)]
     if not found:
-        raise UsageError(f"{loaded.path} has no such case", "Check `tags`.")
+        raise UsageError(f"{suite.loaded.path} has no such case", "Check `tags`.")
     several, names = len({pair.target.name for pair in found}) > 1, ItemNames()
     parameters = [
         pytest.param(
-            SuiteCase(loaded, case_name_of(pair), pair.case.tags),
+            SuiteCase(suite, case_name_of(pair), pair.case.tags),
             id=names.name(pair.case.id, pair.target.name if several else "", pair.case.variant),
             marks=list(marks_of(pair.case)),
         )

@@ -59,7 +59,7 @@ class ServiceProcess:
         self._stopped.set()
 
     async def start(self) -> None:
-        """Start it and wait until it is ready. Raises ServiceFault, or ShutDown if nobody waits any more."""
+        """Start it and wait until it is ready. Raises ServiceFault, or ShutDown if the run has stopped waiting."""
         command = self._command
         if self._stopped.is_set():
             raise ShutDown

@@ -1,7 +1,7 @@
 """Output of a service: written to a log in bounded lines, searched for one text, its last lines kept.
 
 A service may print anything, for ever. So lines are cut, the log ends at a size, and only a few lines stay in memory.
-Whoever writes the log gets whole lines, so that a secret in them is found wherever the pipe was cut.
+The log gets whole lines, so that a secret in them is found wherever the pipe was cut.
 """
 
 from __future__ import annotations
