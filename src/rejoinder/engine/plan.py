@@ -40,7 +40,7 @@ from rejoinder.model.results import Place
 from rejoinder.model.runs import ChosenCases
 from rejoinder.model.tools import PythonTool, Tool, runs_code
 from rejoinder.providers.registry import is_plugin
-from rejoinder.runs.names import case_name_of, name_of
+from rejoinder.runs.names import case_name_of, name_of, name_on
 from rejoinder.runs.options import RunOptions, Selection
 from rejoinder.runs.target_identity import identity_of
 from rejoinder.spelling import did_you_mean
@@ -208,7 +208,7 @@ def pairs(suites: Iterable[Suite], selection: Selection) -> Iterator[Pair]:
                 continue
             for target_name in targets or case.targets or (None,):
                 pair = pair_of(suite, case, target_name)
-                if not wanted or case_name_of(pair) in wanted:
+                if not wanted or not wanted.isdisjoint((case_name_of(pair), name_on(suite, case, ""))):
                     yield pair
 
 

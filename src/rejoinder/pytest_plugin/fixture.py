@@ -50,4 +50,4 @@ def _chosen(suite: SuiteCase | Suites, options: dict[str, Any]) -> Chosen:
         return suite, options
     if "selection" in options:
         raise UsageError("a case selects itself", "Leave out `selection`.")
-    return suite.suite, {**options, "selection": suite.selection}
+    return suite.suite, {**options, "selection": suite.selection(any_target="target" in options)}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Suite, file_in_project
+from rejoinder.model import Case, Suite, file_in_project
 from rejoinder.model.results import CaseName, case_file
 from rejoinder.validation.roles import Pair
 
 
 def case_name_of(pair: Pair) -> CaseName:
     """The name of a pair's case in its results."""
-    case = pair.case
-    return CaseName(case_file(file_of(pair.suite), case.file), case.id, pair.target.name, case.variant)
+    return name_on(pair.suite, pair.case, pair.target.name)
+
+
+def name_on(suite: Suite, case: Case, target: str) -> CaseName:
+    """The name of a case on a target; for an empty name, on any."""
+    return CaseName(case_file(file_of(suite), case.file), case.id, target, case.variant)
 
 
 def name_of(suite: Suite) -> str:

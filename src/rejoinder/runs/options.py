@@ -55,7 +55,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """Ids, lists of them with commas, and patterns such as `refund*`; so are `tags`."""
     tags: tuple[str, ...] = ()
     pairs: tuple[CaseName, ...] = ()
-    """Of the chosen cases only these, each on its own target; all of them if there are none."""
+    """Of the chosen cases only these, each on its own target, or on any if its target is empty; all of them if there
+    are none."""
     limit: Positive | None = None
     shard: tuple[int, int] | None = None
     """Which part of the cases, counted from 1, and of how many parts."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rejoinder.engine.plan import is_selected, pairs
+from rejoinder.engine.plan import is_selected
 from rejoinder.errors import UsageError
 from rejoinder.library.suites import Suite, load
 from rejoinder.model.results import CaseName
-from rejoinder.runs.names import case_name_of
+from rejoinder.runs.names import name_on
 from rejoinder.runs.options import Selection
 from rejoinder.testing.item_names import ItemNames
 
@@ -25,21 +25,23 @@ class SuiteCase(Struct, frozen=True):
 
     suite: Suite
     name: CaseName
+    """Its target is empty if the suite names none."""
     tags: tuple[str, ...]
 
     @property
     def id(self) -> str:
         return self.name.id
 
-    @property
-    def selection(self) -> Selection:
-        """The options that select it in its suite."""
-        return Selection(cases=(self.name.id,), pairs=(self.name,))
+    def selection(self, *, any_target: bool = False) -> Selection:
+        """The options that select it in its suite. `any_target`: on another target than that of the suite."""
+        name = self.name._replace(target="") if any_target else self.name
+        return Selection(cases=(self.id,), pairs=(name,))
 
 
 def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | None = None) -> pytest.MarkDecorator:
     """Parametrise a test by `case`, a `SuiteCase` for each case of a suite, target and variant. `tags`: only cases with
-    one of them. Tags are marks; a case in quarantine is an expected failure. Nothing is sent.
+    one of them. Tags are marks; a case in quarantine is an expected failure. Nothing is sent. A suite needs no target
+    if the test gives one: `rejoinder.run(case, target=bot)`.
 
         @cases("evals.yaml", tags=["refund"])
         def test_refunds(rejoinder, case):
@@ -51,16 +53,21 @@ def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | 
 
     suite = suite if isinstance(suite, Suite) else load(suite, target=target)
     selection = Selection(tags=tuple(tags))
-    found = [pair for pair in pairs([suite.loaded], selection) if is_selected(pair.case, selection)]
+    found = [
+        (case, name_on(suite.loaded, case, target))
+        for case in suite.cases
+        if is_selected(case, selection)
+        for target in case.targets or ("",)
+    ]
     if not found:
         raise UsageError(f"{suite.loaded.path} has no such case", "Check `tags`.")
-    several, names = len({pair.target.name for pair in found}) > 1, ItemNames()
+    several, names = len({name.target for _, name in found}) > 1, ItemNames()
     parameters = [
         pytest.param(
-            SuiteCase(suite, case_name_of(pair), pair.case.tags),
-            id=names.name(pair.case.id, pair.target.name if several else "", pair.case.variant),
-            marks=list(marks_of(pair.case)),
+            SuiteCase(suite, name, case.tags),
+            id=names.name(name.id, name.target if several else "", name.variant),
+            marks=list(marks_of(case)),
         )
-        for pair in found
+        for case, name in found
     ]
     return pytest.mark.parametrize("case", parameters)
