@@ -217,7 +217,7 @@ def test_last_failed_runs_what_failed(project: Project) -> None:
 def test_xdist_need_not_be_there(project: Project) -> None:
     project.write("evals.yaml", suite(case("one", GOOD)))
     done = pytest_in(project, has_xdist=False)
-    assert "xdist" not in done.text
+    assert "plugins: xdist" not in done.text
     assert done.outcomes == {"evals.yaml::one": "PASSED"}
 
 
