@@ -234,7 +234,7 @@ def test_reasons_are_new_where_the_baseline_did_not_have_them() -> None:
     missed = [failed(f"c{n}", "no") for n in range(3)]
     broken = [in_error(f"e{n}", "HTTP 500") for n in range(2)]
     before, now = made_run([*missed, result("e0"), result("e1")]), made_run([*missed, *broken])
-    lines = github.sticky_text(now, "results", compared(before, now, known=known_clusters(before.summary))).splitlines()
+    lines = github.sticky_text(now, "results", compared(before, now, known=known_clusters(before.results))).splitlines()
     assert [line for line in lines if re.match(r"- \d", line)][:2] == [
         '- 3 `match "*105*" failed`',
         "- 2 `server: HTTP 500`, new since the baseline",

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rejoinder.model import Result
 from rejoinder.report.page.pairs import Sides
@@ -21,7 +22,7 @@ from rejoinder.server.run_index import ORDER, RunIndex
 from rejoinder.views.rows import Frame, row_of
 from tests.kit import bounded
 from tests.report.courses import LOST, said
-from tests.report.exports import result
+from tests.report.exports import result, turn
 
 
 def passed(name: str, reply: str = "Bern", **more: object) -> Result:
@@ -66,7 +67,16 @@ def test_pills_count_under_the_other_filters_and_not_under_their_own(tmp_path: P
     found = index.find(Query(show="first", target="x"), 0, 10)
     assert [row.case for row in found.rows] == ["a"]
     assert found.total == 1
-    assert found.counts == {"all": 2, "failed": 1, "error": 0, "recovered": 0, "first": 1, "skipped": 0, "different": 0}
+    assert found.counts == {
+        "all": 2,
+        "failed": 1,
+        "error": 0,
+        "recovered": 0,
+        "first": 1,
+        "skipped": 0,
+        "different": 0,
+        "again": 0,
+    }
 
 
 def test_an_unknown_pill_or_filter_finds_what_it_says(tmp_path: Path) -> None:
@@ -213,11 +223,22 @@ def test_a_closed_index_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
 
 
+def test_a_search_shows_what_it_found(tmp_path: Path) -> None:
+    reply = f"{'First words. ' * 20}You can\n  hand it to the Courier at your door. {'Last words. ' * 20}"
+    index = made(tmp_path, failed("parcel", reply), failed("courier", "no"))
+    hits = {row.case: row.hit for row in index.find(Query(q="the courier at"), 0, 10).rows}
+    assert list(hits) == ["parcel"]
+    assert "hand it to the Courier at your door" in hits["parcel"]
+    assert len(hits["parcel"]) <= len("the courier at") + 2 * row_store.AROUND
+    assert {row.hit for row in index.find(Query(q="parcel"), 0, 10).rows} == {""}, "its name has it"
+
+
 words = st.sampled_from(["bern", "zurich", "basel rhein", "Genève"])
 
 
-def some_result(good: bool, target: str, trial: int, words: str, tags: tuple[str, ...]) -> Result:
-    return (passed if good else failed)(f"case-{trial}", words, target=target, trial=trial, tags=tags)
+def some_result(good: bool, target: str, trial: int, words: str, tags: tuple[str, ...], again: bool) -> Result:
+    made = (passed if good else failed)(f"case-{trial}", words, target=target, trial=trial, tags=tags)
+    return structs.replace(made, turns=(*made.turns, turn(f"{words} ", 2, depth=1))) if again else made
 
 
 drawn = st.builds(
@@ -227,10 +248,11 @@ drawn = st.builds(
     st.integers(1, 3),
     words,
     st.sampled_from([(), ("t",), ("t", "u")]),
+    st.booleans(),
 )
 queries = st.builds(
     Query,
-    st.sampled_from(["", "different", *ORDER]),
+    st.sampled_from(["", "different", "again", *ORDER]),
     st.sampled_from(["", "x", "y", "z"]),
     st.sampled_from(["", "-"]),
     st.sampled_from(["", "t", "u"]),
@@ -262,17 +284,21 @@ def test_lists_counts_and_places_agree_with_a_plain_walk(
     for one in results:
         ends.setdefault(one.id, set()).add(one.passed)
     different = [row for row in rows if len(ends[row.case]) == 2]
-    chosen = different if query.show == "different" else [row for row in rows if query.show in ("", row.outcome)]
+    again = [row for row in rows if row.same_as is not None]
+    listed = {"different": different, "again": again}
+    chosen = listed.get(query.show, [row for row in rows if query.show in ("", row.outcome)])
     shown = sorted(chosen, key=lambda row: ORDER.index(row.outcome))
     found = index.find(query, 0, 100)
-    assert found.rows == shown
+    assert [structs.replace(row, hit="") for row in found.rows] == shown
+    assert all(row_store.folded(query.q) in row_store.folded(row.hit) for row in found.rows if row.hit)
     assert found.total == len(shown)
     assert found.counts == {
         "all": len(rows),
         **{name: counted[name] for name in ORDER},
         "different": len(different),
+        "again": len(again),
     }
-    assert index.find(query, 1, 2).rows == shown[1:3]
+    assert [structs.replace(row, hit="") for row in index.find(query, 1, 2).rows] == shown[1:3]
     addresses = [Address(row.suite, row.case, row.target, row.variant, row.trial) for row in shown]
     for place, address in enumerate(addresses):
         if addresses.count(address) == 1 and sum(address_of(one) == address for one in results) == 1:

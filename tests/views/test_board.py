@@ -71,6 +71,14 @@ def test_the_headline_of_a_run_that_ended_early_says_so_first(status: str, words
     assert found.rows[0].listening is not None, "its row still has what was measured"
 
 
+def test_an_interrupted_run_of_errors_says_both() -> None:
+    found = board({"bot": "eeeeee"}, status="interrupted")
+    words = "Interrupted: 6 of 6 conversations ended, nothing was tested: 6 errors."
+    assert found.headline.text == words and found.headline.is_early
+    [line] = [one for one in lines_of(run_of({"bot": "eee"}, status="interrupted"), PLAIN) if "nothing was" in one]
+    assert "interrupted: nothing was tested: 3 errors" in line
+
+
 def test_names_in_the_headline_are_marked_as_names() -> None:
     pieces = board({"say **hi** listens": LISTENS}).headline.pieces
     assert [piece.text for piece in pieces if piece.is_name] == ["say **hi** listens"]

@@ -19,6 +19,7 @@ from rejoinder.run_files import write_whole
 from rejoinder.runs.folder import find_run
 from rejoinder.runs.recorded import open_recorded
 from rejoinder.runs.report import RunReport
+from rejoinder.runs.results import EveryResult
 from rejoinder.views.clusters import known_clusters
 from rejoinder.views.flips import SinceBaseline, flips_since
 
@@ -69,10 +70,9 @@ def _compare(report: RunReport, name: str, root: Path) -> SinceBaseline:
 def _known(root: Path, run: str) -> frozenset[ClusterKey] | None:
     """The clusters of a baseline's run. A baseline stores verdicts only, so its run may be missing."""
     try:
-        summary = find_run(root, run).read_summary()
-    except RejoinderError:
+        return known_clusters(EveryResult(find_run(root, run).results))
+    except (RejoinderError, OSError):
         return None
-    return None if summary is None else known_clusters(summary)
 
 
 def _write_for_github(report: RunReport, since: SinceBaseline | None, root: Path) -> bool:

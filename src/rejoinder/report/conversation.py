@@ -101,8 +101,7 @@ def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool) -> I
     yield line((f"{indent}Turn {turn.turn}:", "name"), (f" {turn.label}".rstrip(), "quiet"))
     yield from _said_rows("Prompt", turn.prompt, indent)
     if turn.response is not None:
-        wrong = [*(check for check in turn.checks if check.state != "passed"), *_inner(turn.broke)]
-        yield from _said_rows("Response", turn.response, indent, spans_of(wrong))
+        yield from _response_rows(turn, indent, whole=whole)
     if turn.first_token:
         yield line((f"{indent}  {turn.first_token}", "quiet"))
     for deed in deeds(turn.tools, turn.diff, continued=turn.continued, whole=whole):
@@ -111,6 +110,15 @@ def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool) -> I
         yield from _check_rows(check, f"{indent}  ", signs)
     for check in turn.broke:
         yield _verdict(check, f"{indent}  ", f"Conversation: {check.called}", signs)
+
+
+def _response_rows(turn: TurnView, indent: str, *, whole: bool) -> Iterator[Line]:
+    """A reply that repeats an earlier one is not written again, unless it is the only turn that is shown."""
+    if turn.same_as is not None:
+        yield line((f"{indent}  Response: ", "quiet"), (f"(same words as turn {turn.same_as})", "warn"))
+    if turn.same_as is None or whole:
+        wrong = [*(check for check in turn.checks if check.state != "passed"), *_inner(turn.broke)]
+        yield from _said_rows("Response", turn.response or "", indent, spans_of(wrong))
 
 
 def _inner(checks: Iterable[CheckView]) -> Iterator[CheckView]:

@@ -36,21 +36,23 @@ from rejoinder.report.styled import (
 )
 from rejoinder.views.board import Board, board_of
 from rejoinder.views.cases import Run
-from rejoinder.views.clusters import cluster_words, shared_clusters, why_words
+from rejoinder.views.clusters import shared_clusters, why_words
 from rejoinder.views.course import against, recovery_words, spoilt_of
 from rejoinder.views.deeds import not_allowed
 from rejoinder.views.details import condition_rates, details_of
 from rejoinder.views.facts import FactKind, facts_of
 from rejoinder.views.notes import bounds_words, corrected_words_of, notes_of
+from rejoinder.views.reasons import first_reason, said_of
 from rejoinder.views.walk import Alike, Found, column_of, groups_of, look_through
+from rejoinder.words.clusters import cluster_keys
 from rejoinder.words.figures import of_trials
 from rejoinder.words.numbers import count, percent, rate_range
 
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
 MOST_WORSE = 10
-MOST_CLUSTERS = 5
 """Targets that are named with their failures in the result."""
+MOST_CLUSTERS = 5
 LEAST_REPLY = 12
 """Columns for the beginning of a reply, below which it says nothing."""
 MOST_TRIALS = 20
@@ -103,7 +105,7 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     yield from _failures(run, found, form)
     yield from _strips(run, found, form)
     yield from write_grid(found, form)
-    yield from _clusters(summary, form)
+    yield from _clusters(summary, found, form)
     yield from _figures(run, form, extras)
     if not form.commands:  # so that the result is the last line
         yield from (line(f"next: {command}") for command, _ in commands)
@@ -241,13 +243,13 @@ def _longest(texts: Iterable[str], most: int) -> int:
 
 
 def _failure_line(result: Result, column: str, widths: tuple[int, int], form: Form) -> Line:
-    """`✗ refund  terse  icontains "receipt": not in the reply  < You can bring it back.`"""
-    found = against(result)[:1]
-    why = next((safe(": ".join(filter(None, (one.where, one.what, one.why)))) for one in found), "")
+    """`✗ refund  terse  icontains "receipt"  < You can bring it back.`"""
+    found, reason = against(result)[:1], first_reason(result)
+    why = "" if reason is None else safe(": ".join(filter(None, (reason.where, reason.what, reason.told))))
     decided = found[0].turn if found and found[0].turn is not None else result.turns[-1] if result.turns else None
-    last = None if decided is None else decided.response
-    reply = "" if last is None else safe(last[:PARAGRAPH]) or "(empty reply)"
+    is_silent = decided is None or decided.response is None
     if not form.symbols:
+        reply = "" if is_silent else safe(said_of(result, PARAGRAPH)) or "(empty reply)"
         where = f" on {safe(column)}" if column else ""
         replied = f"; replied: {form.cut(reply, 0)}" if reply else ""
         denied = None if decided is None else not_allowed(decided)
@@ -259,7 +261,10 @@ def _failure_line(result: Result, column: str, widths: tuple[int, int], form: Fo
     room = max(10, form.room - width_of_line(start))
     shown = Piece(form.cut(why, room), "reason")
     left = room - columns_of(shown.text) - 4
-    return (*start, shown, *([Piece(f"  < {form.cut(reply, left)}", "quiet")] if left >= LEAST_REPLY and reply else []))
+    if is_silent or left < LEAST_REPLY:
+        return (*start, shown)
+    reply = safe(said_of(result, left - 4)) or "(empty reply)"
+    return (*start, shown, Piece(f"  < {form.cut(reply, left)}", "quiet"))
 
 
 _STRIP: dict[str, tuple[str, str, Role]] = {
@@ -303,16 +308,22 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     yield EMPTY
 
 
-def _clusters(summary: Summary, form: Form) -> Iterator[Line]:
-    """Reasons that several conversations share; equal errors stand above already."""
-    shared = [cluster for cluster in shared_clusters(summary, MOST_CLUSTERS) if cluster.kind != "error"]
-    if not shared:
+def _clusters(summary: Summary, found: Found, form: Form) -> Iterator[Line]:
+    """Reasons that several conversations share, unless the errors above are all of them."""
+    shared = shared_clusters(summary, MOST_CLUSTERS)
+    told = {
+        (key.kind, key.key, one.number)
+        for one in found.errors.alike.values()
+        for key in cluster_keys(one.first)
+        if key.kind == "error"
+    }
+    if all((row.cluster.kind, row.cluster.key, row.number) in told for row in shared):
         return
     yield line((why_words(summary), "quiet"))
-    width = len(f"{max(cluster.number for cluster in shared):,}")
-    for cluster in shared:
-        words = form.cut(safe(cluster_words(cluster)), max(LEAST_REPLY, form.room - width - 4))
-        yield line(f"  {cluster.number:>{width},}  {words}")
+    width = len(f"{max(row.number for row in shared):,}")
+    for row in shared:
+        words = form.cut(safe(row.words), max(LEAST_REPLY, form.room - width - 4))
+        yield line(f"  {row.number:>{width},}  {words}")
     yield EMPTY
 
 
@@ -361,7 +372,8 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     receipt, summary = run.run, run.summary
     early = _EARLY.get(receipt.status)
     if summary.no_rate == "untested":
-        said = [Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail")]
+        said = [Piece(f"{early}: ", "warned")] if early else []
+        said.append(Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail"))
         if left := _left(run):
             said.append(Piece(f", {left} of {summary.decided:,}", "quiet"))
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)

@@ -15,12 +15,12 @@ from itertools import islice
 from msgspec import Struct
 
 from rejoinder.model import CaseChanges, CaseStatus, Summary
-from rejoinder.model.clusters import Cluster, ClusterKey
+from rejoinder.model.clusters import ClusterKey
 from rejoinder.model.figures import GateResult, Rate, RuleResult
 from rejoinder.report.gate import alarm_words, result_words, word_of
 from rejoinder.views.board import Board, BoardRow, board_of
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
-from rejoinder.views.clusters import cluster_words, shared_clusters, why_words
+from rejoinder.views.clusters import NEW, shared_clusters, why_words
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.facts import facts_of
 from rejoinder.views.flips import FlipRow, SinceBaseline
@@ -221,6 +221,7 @@ _COLUMNS: tuple[_Column, ...] = (
     _Column("Follow-ups fixed", _of_listening("fixed")),
     _Column("Asking again", _of_listening("afresh")),
     _Column("Net recovery", _of_listening("net_words")),
+    _Column("Same words", lambda row: row.repeated),
     _Column("Cases passed", lambda row: row.cases),
     _Column("Passed", lambda row: "" if row.cases else row.passed),
     _Column("Trials passed", lambda row: row.passed if row.cases else ""),
@@ -297,18 +298,11 @@ def _alarms(found: GateResult) -> str:
 
 def _clusters(summary: Summary, known: frozenset[ClusterKey] | None) -> str:
     """Reasons that several conversations share; the baseline had the reasons in `known`."""
-    shared = shared_clusters(summary, MOST_CLUSTERS)
+    shared = shared_clusters(summary, MOST_CLUSTERS, known)
     if not shared:
         return ""
-    lines = "".join(
-        f"- {cluster.number:,} {code(cluster_words(cluster))}{_new(cluster, known)}\n" for cluster in shared
-    )
+    lines = "".join(f"- {row.number:,} {code(row.words)}{f', {NEW}' if row.is_new else ''}\n" for row in shared)
     return f"**{capital(why_words(summary))}**\n\n{lines}\n"
-
-
-def _new(cluster: Cluster, known: frozenset[ClusterKey] | None) -> str:
-    is_new = known is not None and ClusterKey(cluster.kind, cluster.key) not in known
-    return ", new since the baseline" if is_new else ""
 
 
 def _conditions(summary: Summary) -> str:

@@ -128,11 +128,18 @@ def _recovery(summary: Summary) -> list[_Figures]:
         return rows  # a doubt answers nothing back
     is_measured = net is not None and net.answered_back is not None and net.afresh is not None
     if not is_measured or len(summary.recovery) > 1:
-        rows.append(_answered_back(summary))
+        rows.append(_answered_back(summary, "passed after follow-ups" if is_measured else "follow-ups fixed"))
     if net is not None and net.answered_back is not None and net.afresh is not None:
         of = net.failures
-        once = "first follow-up fixed" if len(summary.recovery) > 1 else "follow-ups fixed"
-        rows.append((once, f"{round(net.answered_back * of)} of {of}", percent(net.answered_back, net.cases), "", ""))
+        rows.append(
+            (
+                "follow-ups fixed",
+                f"{round(net.answered_back * of)} of {of}",
+                percent(net.answered_back, net.cases),
+                "",
+                "",
+            )
+        )
         expected = "expected" if summary.has_repeats else ""
         rows.append(
             (
@@ -148,6 +155,8 @@ def _recovery(summary: Summary) -> list[_Figures]:
         rows.append(("net recovery", "", gain, bounds, net_verdict_words(net)))
     else:
         rows.append(("net recovery", "", "", "", f"not measured ({MEASURE})"))
+    if (again := summary.repeated) is not None and again.conversations:
+        rows.append(("same words again", f"{again.conversations:,} of {again.of:,}", "", "", ""))
     return rows
 
 
@@ -162,13 +171,14 @@ def _tries(summary: Summary, rates: Rates) -> Iterator[_Figures]:
         yield from _all_passed(summary)
 
 
-def _answered_back(summary: Summary) -> _Figures:
-    """Of the wrong replies that got a follow-up, how many were right in the end."""
+def _answered_back(summary: Summary, label: str) -> _Figures:
+    """Of the wrong replies that got a follow-up, the number that passed after one of them. Only the first is compared
+    with asking again."""
     rate = summary.answered_back
     if rate is None or rate.rate is None:
-        return "follow-ups fixed", "", "no rate", "", ""
+        return label, "", "no rate", "", ""
     shown = rate_range(rate.interval) if rate.interval is not None and not summary.has_repeats else ""
-    return "follow-ups fixed", f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases), shown, ""
+    return label, f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases), shown, ""
 
 
 def _all_passed(summary: Summary) -> Iterator[_Figures]:
@@ -236,6 +246,7 @@ def write_board(board: Board, form: Form) -> Iterator[Line]:
             _figures("asking again", ["" if one is None else one.afresh for one in each], leaves=5),
             _figures("net", ["" if one is None else one.net_words for one in each], leaves=4),
             Column(title="", cells=words),
+            _figures("same words", [row.repeated for row in rows], leaves=3),
             _figures("cost", [row.cost for row in rows], leaves=2),
             _figures("reply", [row.reply for row in rows], leaves=1),
         ],

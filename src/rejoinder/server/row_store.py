@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.model import Result, ToolCall
 from rejoinder.run_files import open_file
@@ -33,12 +33,16 @@ MOST_SIBLINGS = 1_000
 PASSED = ("recovered", "first")
 DIFFERENT = "different"
 """Conversations of cases that passed in some and not in others."""
+AGAIN = "again"
+"""Conversations in which the reply to a follow-up repeats an earlier one."""
+AROUND = 30
+"""Characters on each side of what a search found."""
 
 _TABLES = """
 create table rows (
     at integer primary key, offset integer, size integer, suite text, "case" text, target text, variant text,
     trial integer, rank integer, tags text, clusters text, found text, row blob, before integer, before_size integer,
-    "of" integer
+    same integer, "of" integer
 );
 create table cases (id integer primary key, suite text, "case" text, passed integer, others integer);
 create unique index by_name on cases (suite, "case");
@@ -47,7 +51,7 @@ create index by_number on rows ("of");
 create index by_case on rows ("case", suite, target, variant, trial);
 create table searches (id integer primary key, q text unique, reached integer);
 create table before ("key" text primary key, at integer, offset integer, size integer, used integer) without rowid;
-create table hits (search integer, at integer, primary key (search, at)) without rowid;
+create table hits (search integer, at integer, hit text, primary key (search, at)) without rowid;
 """
 
 
@@ -142,13 +146,22 @@ class RowStore(Generic[_Row]):
             counted = store.execute(f"select rank, count(*) from rows where {others} group by rank", values).fetchall()
             numbers = dict.fromkeys(self._names, 0) | {self._names[rank]: number for rank, number in counted}
             (different,) = store.execute(f"select count(*) from rows where {others} and {_IN_TWO}", values).fetchone()
-            counts = {"all": sum(numbers.values()), **numbers, DIFFERENT: different}
+            (again,) = store.execute(f"select count(*) from rows where {others} and same", values).fetchone()
+            counts = {"all": sum(numbers.values()), **numbers, DIFFERENT: different, AGAIN: again}
             shown, more = self._shown(query.show)
             rows = store.execute(
                 f"select row from rows where {others} and {shown} order by rank, at limit ? offset ?",
                 (*values, *more, max(0, min(count, PAGE)), max(0, start)),
             ).fetchall()
-            return Found(counts.get(query.show or "all", 0), self._rows(rows), counts)
+            found = self._with_hits(store, self._rows(rows), query)
+            return Found(counts.get(query.show or "all", 0), found, counts)
+
+    def _with_hits(self, store: sqlite3.Connection, rows: list[_Row], query: Query) -> list[_Row]:
+        """The rows with what a search found in their transcripts."""
+        known = "select hit from hits join searches on id = search where q = ? and at = ?"
+        wanted = _wanted(query)
+        hits = (store.execute(known, (wanted, row.at)).fetchone() if wanted else None for row in rows)
+        return [row if hit is None else structs.replace(row, hit=hit[0]) for row, hit in zip(rows, hits, strict=True)]
 
     def place(self, address: Address, query: Query) -> int:
         """Where a conversation stands in the filtered list, from 0; -1 where it does not."""
@@ -202,6 +215,8 @@ class RowStore(Generic[_Row]):
     def _shown(self, show: str) -> tuple[str, tuple[Any, ...]]:
         if show == DIFFERENT:
             return _IN_TWO, ()
+        if show == AGAIN:
+            return "same", ()
         return ("rank = ?", (self._names.index(show),)) if show in self._names else ("true", ())
 
     def _conditions(self, query: Query) -> tuple[str, tuple[Any, ...]]:
@@ -219,7 +234,7 @@ class RowStore(Generic[_Row]):
         if query.why:
             parts.append("instr(clusters, ?)")
             values.append(f"\n{query.why}\n")
-        if wanted := folded(query.q[:LONGEST_SEARCH]):
+        if wanted := _wanted(query):
             search = self._search(wanted) if len(wanted) >= SHORTEST_SEARCH else 0
             parts.append("(instr(found, ?) or at in (select at from hits where search = ?))")
             values += (wanted, search)
@@ -233,11 +248,11 @@ class RowStore(Generic[_Row]):
             store.execute("insert or ignore into searches (q, reached) values (?, 0)", (wanted,))
             search, reached = store.execute("select id, reached from searches where q = ?", (wanted,)).fetchone()
             if reached < known:
-                hits = [(search, at) for at in _hits(store, self.sources, wanted, reached)]
+                hits = [(search, at, hit) for at, hit in _hits(store, self.sources, wanted, reached)]
                 old = "select id from searches order by id desc limit -1 offset ?"
                 gone = store.execute(old, (MOST_SEARCHES,)).fetchall()
                 store.execute("begin")
-                store.executemany("insert or ignore into hits values (?, ?)", hits)
+                store.executemany("insert or ignore into hits values (?, ?, ?)", hits)
                 store.executemany("delete from searches where id = ?", gone)
                 store.executemany("delete from hits where search = ?", gone)
                 store.execute("update searches set reached = ? where id = ?", (known, search))
@@ -251,9 +266,9 @@ class RowStore(Generic[_Row]):
         return None if found is None or found[0] is None else read_result(self.sources[number], *found)
 
 
-def _hits(store: sqlite3.Connection, sources: tuple[Path, ...], wanted: str, reached: int) -> Iterator[int]:
-    """Conversations in whose transcript the words stand, whatever space is between them. A look for the longest
-    word in the bytes of a line says of most that they do not; the others are read."""
+def _hits(store: sqlite3.Connection, sources: tuple[Path, ...], wanted: str, reached: int) -> Iterator[tuple[int, str]]:
+    """Conversations in whose transcript the words stand, whatever space is between them, and the part around them. A
+    look for the longest word in the bytes of a line says of most that they do not; the others are read."""
     longest = max(wanted.split(), key=len)
     plain = msgspec.json.encode(longest)[1:-1] if longest.isascii() else None
     decode = msgspec.json.Decoder(_Transcript).decode
@@ -272,8 +287,22 @@ def _hits(store: sqlite3.Connection, sources: tuple[Path, ...], wanted: str, rea
                     turns = decode(line).turns
                 except (msgspec.MsgspecError, RecursionError, ValueError):
                     continue
-                if any(wanted in folded(text) for turn in turns for text in turn):
-                    yield at
+                text = next((text for turn in turns for text in turn if wanted in folded(text)), None)
+                if text is not None:
+                    yield at, _around(text, wanted)
+
+
+def _around(text: str, wanted: str) -> str:
+    """The part of a text that has these words, in one line; in small letters if others are longer or shorter."""
+    shown = " ".join(text.split())
+    if len(shown) != len(folded(text)):
+        shown = folded(text)
+    place = folded(text).index(wanted)
+    return shown[max(0, place - AROUND) : place + len(wanted) + AROUND]
+
+
+def _wanted(query: Query) -> str:
+    return folded(query.q[:LONGEST_SEARCH])
 
 
 def folded(text: str) -> str:
@@ -287,7 +316,8 @@ def _columns_of(row: RowView, rank: int, here: Place, before: Place) -> tuple[An
     clusters = "\n".join(("", *row.clusters, ""))
     name = (row.suite, row.case, row.target, row.variant or "", row.trial)
     counted = (int(row.outcome in PASSED), int(row.outcome not in (*PASSED, "skipped")))
-    return (row.at, *here, *name, rank, tags, clusters, found, msgspec.json.encode(row), *before, *counted)
+    same = row.same_as is not None
+    return (row.at, *here, *name, rank, tags, clusters, found, msgspec.json.encode(row), *before, same, *counted)
 
 
 class RowWriter:
@@ -315,7 +345,7 @@ class RowWriter:
 
 _COUNT = """insert into cases (suite, "case", passed, others) values (?, ?, ?, ?)
 on conflict (suite, "case") do update set passed = passed + excluded.passed, others = others + excluded.others"""
-_INSERT = f"""insert into rows values ({", ".join(f"?{place}" for place in range(1, 16))},
+_INSERT = f"""insert into rows values ({", ".join(f"?{place}" for place in range(1, 17))},
 (select id from cases where suite = ?4 and "case" = ?5))"""
 _IN_TWO = '"of" in (select id from cases where passed and others)'
 

@@ -151,8 +151,7 @@ def _is_measured(rows: Sequence[BoardRow]) -> bool:
 
 def board_of(receipt: Receipt, summary: Summary) -> Board:
     parts = parts_of(receipt, summary)
-    is_deep = any(len(one.part.recovery) > 1 for one in parts)
-    rows = tuple(_row(one, _listening(one.part, verdict_of(one.part, receipt), is_deep), summary) for one in parts)
+    rows = tuple(_row(one, _listening(one.part, verdict_of(one.part, receipt)), summary) for one in parts)
     return Board(_headline(rows, receipt, summary), _what(parts), rows)
 
 
@@ -217,8 +216,8 @@ def share_of(rate: Rate | NoRate) -> Share:
 # Does it listen?
 
 
-def _listening(part: Part, verdict: Verdict | None, is_deep: bool) -> Listening | None:
-    """`is_deep`: are there follow-ups after follow-ups? Then only the first is compared with asking again."""
+def _listening(part: Part, verdict: Verdict | None) -> Listening | None:
+    """Of follow-ups after follow-ups, only the first is compared with asking again."""
     net, back = part.net_recovery, part.answered_back
     if verdict is None or back is None:
         return None
@@ -227,9 +226,8 @@ def _listening(part: Part, verdict: Verdict | None, is_deep: bool) -> Listening 
         return Listening(verdict, fixed, "", "", "", f"follow-ups fixed {fixed}")
     fixed = f"{round(net.answered_back * net.failures):,} of {net.failures:,}"
     afresh = f"{number_words(net.afresh * net.failures)} of {net.failures:,}"
-    who = "the first follow-up" if is_deep else "follow-ups"
     gain, bounds = _gain(net)
-    return Listening(verdict, fixed, afresh, gain, bounds, f"{who} fixed {fixed}, asking again {afresh}")
+    return Listening(verdict, fixed, afresh, gain, bounds, f"follow-ups fixed {fixed}, asking again {afresh}")
 
 
 def _gain(net: NetRecovery) -> tuple[str, str]:
@@ -259,15 +257,20 @@ def _headline(rows: Sequence[BoardRow], receipt: Receipt, summary: Summary) -> H
 def _early(receipt: Receipt, summary: Summary) -> str:
     """Empty unless the run ended before its time, or measured nothing."""
     if summary.no_rate == "untested":
-        return f"Nothing was tested: {count(summary.errors, 'error')}."
+        untested = f"nothing was tested: {count(summary.errors, 'error')}."
+        return f"{_ended_early(receipt, summary)}, {untested}" if receipt.status in _EARLY else capital(untested)
     unmeasured = summary.spoilt.cases if summary.spoilt is not None else 0
     if unmeasured and not summary.finished:
         invalid = count(summary.total - summary.decided, "conversation")
         return f"Nothing was measured: {invalid} invalid."
     if receipt.status not in _EARLY:
         return ""
-    done = f"{summary.finished:,} of {count(receipt.planned, 'conversation')} ended"
-    return f"{_EARLY[receipt.status]}: {done}, {summary.passed:,} passed."
+    return f"{_ended_early(receipt, summary)}, {summary.passed:,} passed."
+
+
+def _ended_early(receipt: Receipt, summary: Summary) -> str:
+    """`Interrupted: 6 of 12 conversations ended`"""
+    return f"{_EARLY[receipt.status]}: {summary.finished:,} of {count(receipt.planned, 'conversation')} ended"
 
 
 def _told(rows: Sequence[BoardRow], summary: Summary) -> str:

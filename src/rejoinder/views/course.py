@@ -27,6 +27,9 @@ _LONGEST_REPLY = 20_000
 """Characters of a reply in which they are looked for."""
 _WORD = re.compile(r"\w\w+")
 _SPACE = re.compile(r"\s+")
+_NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
+_LONGEST_NUMBER, _MOST_NUMBERS, _LEAST_LIKE = 20, 500, 0.6
+"""Characters of a number that is compared, numbers of a reply, and the least similarity of a nearest miss."""
 _OF_TEXT = frozenset(
     (
         *("contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all"),
@@ -335,11 +338,24 @@ def _nearest_miss(check: CheckResult, reply: str) -> Span | None:
         return None
     text = reply[:_LONGEST_REPLY].lower()
     words = dict.fromkeys(_WORD.findall(check.check.partition(" ")[2][:_LOOKED_AT].lower()))
+    if len(text) != len(reply[:_LONGEST_REPLY]):  # few capitals are not as long as small letters
+        return None
     for word in sorted(words, key=len, reverse=True)[:_MOST_WORDS]:
         place = text.find(word)
-        if place >= 0 and len(text) == len(reply[:_LONGEST_REPLY]):  # few capitals are not as long as small letters
+        if place >= 0:
             return place, place + len(word)
-    return None
+    sought = check.check.partition(" ")[2].strip()
+    return _nearest_number(sought, text) if _NUMBER.fullmatch(sought[:_LONGEST_NUMBER]) else None
+
+
+def _nearest_number(sought: str, text: str) -> Span | None:
+    """The number of a reply with the most digits of the sought one, in their order: `139.5` for `193.5`."""
+    from difflib import SequenceMatcher
+
+    found = islice((one for one in _NUMBER.finditer(text) if len(one[0]) <= _LONGEST_NUMBER), _MOST_NUMBERS)
+    likeness = {one.span(): SequenceMatcher(None, sought, one[0]).ratio() for one in found}
+    place = max(likeness, key=likeness.__getitem__, default=None)
+    return place if place is not None and likeness[place] >= _LEAST_LIKE else None
 
 
 def _first_place(reply: str, spans: Iterable[Span]) -> Span | None:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.model.results import Span
 from rejoinder.views.course import against, places_of, quote_of
-from rejoinder.words.checks import called, found_by
+from rejoinder.words.checks import SAYS_NO_MORE, called, found_by
 
 LONGEST_QUOTE = 160
 """Characters of a reply that a reason quotes."""
@@ -30,6 +30,11 @@ class Reason(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """In one line: the part of that turn's reply around the evidence or the nearest miss."""
     span: Span | None = None
     """The place of the evidence in `said`."""
+
+    @property
+    def told(self) -> str:
+        """The text, unless it only repeats the check and the reply is quoted."""
+        return "" if self.said and self.text in SAYS_NO_MORE else self.text
 
 
 def first_reason(result: Result) -> Reason | None:

@@ -86,6 +86,10 @@ class RowView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The place of the evidence in it."""
     same_as: int | None = None
     """The first turn whose words the reply to a follow-up repeats."""
+    same: str = ""
+    """`same words three times`; empty if no reply to a follow-up repeats an earlier one."""
+    hit: str = ""
+    """In one line: the part of the transcript with the words of a search; empty outside of searches."""
     clusters: tuple[str, ...] = ()
     """The names of its clusters, tags apart."""
     aside: str | None = None
@@ -93,7 +97,7 @@ class RowView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 def row_of(result: Result, at: int, frame: Frame = PLAIN) -> RowView:
-    reason = first_reason(result)
+    reason, repeated = first_reason(result), repeated_turns(result.turns)
     has_model, taken_s, dollars = names_model(result), duration_of(result), result.total_cost
     return RowView(
         at=at,
@@ -119,10 +123,26 @@ def row_of(result: Result, at: int, frame: Frame = PLAIN) -> RowView:
         why=why_of(result, reason),
         said="" if reason is None else reason.said,
         span=None if reason is None else reason.span,
-        same_as=next(iter(repeated_turns(result.turns).values()), None),
+        same_as=next(iter(repeated.values()), None),
+        same=_same_words(repeated),
         clusters=tuple(key.name for key in cluster_keys(result) if key.kind != "tag"),
         aside=aside_of(result, frame),
     )
+
+
+def _same_words(repeated: dict[int, int]) -> str:
+    if not repeated:
+        return ""
+    times = 1 + max(Counter(repeated.values()).values())
+    return f"same words {_TIMES.get(times, f'{times:,} times')}"
+
+
+_TIMES = {2: "twice", 3: "three times"}
+
+
+def quoted_words(row: RowView) -> str:
+    """`it said “You have 14 days.” · contains "30 days"`"""
+    return " · ".join(filter(None, (row.said and f"it said “{row.said}”", row.why, row.same)))
 
 
 def names_model(result: Result) -> bool:
@@ -169,5 +189,5 @@ def why_of(result: Result, reason: Reason | None) -> str:
     """Why it ended as it did, in one line; empty for one that passed at once."""
     if reason is None:
         return shortened(recovery_words(result)[1], LONGEST_WHY) if result.recovered else ""
-    parts = (reason.where, reason.what if result.status != "error" else "", reason.text)
+    parts = (reason.where, reason.what if result.status != "error" else "", reason.told)
     return shortened(": ".join(filter(None, parts)), LONGEST_WHY)

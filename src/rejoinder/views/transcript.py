@@ -37,15 +37,18 @@ def write_deciding_turn(talk: ConversationView, longest: int) -> Iterator[str]:
     """Only the turn that decided, or else the last one, `Turn 2 of 3`, and what is known of the whole."""
     decided = next((reason.turn for reason in talk.reasons if reason.turn is not None), None)
     for turn in [turn for turn in talk.turns if turn.turn == decided] or talk.turns[-1:]:
-        yield from _turn(turn, f"Turn {turn.turn} of {len(talk.turns)}", longest)
+        yield from _turn(turn, f"Turn {turn.turn} of {len(talk.turns)}", longest, alone=True)
     yield from _behind(talk)
 
 
-def _turn(turn: TurnView, title: str, longest: int) -> Iterator[str]:
+def _turn(turn: TurnView, title: str, longest: int, *, alone: bool = False) -> Iterator[str]:
+    """`alone`: the turn is shown without those before it."""
     yield f"{title}: {short_line(turn.label)}" if turn.label else title
     yield from _said("user" if turn.by_user else "prompt", turn.prompt, longest)
     yield from _called(turn.tools, min(longest, LONGEST_CALLED))
-    if turn.response is not None:
+    if turn.same_as is not None:
+        yield f"  same words as turn {turn.same_as}"
+    if turn.response is not None and (turn.same_as is None or alone):
         yield from _said("reply", turn.response, longest)
     yield from _checked(turn.checks)
 

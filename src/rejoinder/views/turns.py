@@ -11,7 +11,7 @@ from rejoinder.model import ChatMessage, CheckResult, Result, ToolCall, TurnResu
 from rejoinder.model.clusters import near_repetitions
 from rejoinder.model.results import Span, State, check_at
 from rejoinder.views.cases import bounded
-from rejoinder.views.course import Broken, broken_at, is_nested, turn_words
+from rejoinder.views.course import Broken, broken_at, is_nested, places_of, spans_of, turn_words
 from rejoinder.views.deeds import not_allowed
 from rejoinder.views.rows import names_model
 from rejoinder.words.checks import called, described, is_over_time
@@ -124,6 +124,8 @@ class TurnView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The first turn with the same words, if this is the reply to a follow-up."""
     near: NearView | None = None
     """Set if this reply to a follow-up nearly repeats an earlier one."""
+    miss: Span | None = None
+    """The place of the nearest miss in the response, if no check that failed points at a place."""
     label: str = ""
     nested: bool = False
     """Whether it answers back to a planned turn, or to the last one of a simulated user."""
@@ -221,6 +223,7 @@ def view_turn(turn: TurnResult, result: Result) -> TurnView:
         outcome=_outcome(turn, result),
         word=_word(turn),
         response=turn.response,
+        miss=_miss(turn),
         label=turn_words(turn, result),
         nested=is_nested(turn, result),
         by_user=result.user is not None and not turn.depth,
@@ -257,6 +260,13 @@ def _outcome(turn: TurnResult, result: Result) -> State:
         return "passed"
     broke = result.error is not None and result.error.turn == turn.turn
     return "error" if broke or turn.response is None else "failed"
+
+
+def _miss(turn: TurnResult) -> Span | None:
+    wrong = [check for check in turn.checks if not check.passed]
+    if not wrong or not turn.response or next(spans_of(wrong), None) is not None:
+        return None
+    return next((places[0] for check in wrong if (places := places_of(check, turn.response))), None)
 
 
 def _word(turn: TurnResult) -> str:

@@ -8,6 +8,14 @@ _OVER_TIME = ("always", "never", "by_turn", "after", "before")
 _LOOKED_AT = 1_000
 """Replies of a check over time by which it is called."""
 _MOST_PARTS = 3
+SAYS_NO_MORE = frozenset(
+    (
+        *("the reply does not contain it", "the reply contains none of them", "not found in the reply"),
+        *("the reply starts differently", "the reply ends differently", "the reply is different"),
+        *("contains it", "found"),
+    )
+)
+"""Reasons of checks that only repeat that the check failed."""
 
 
 def is_over_time(check: CheckResult) -> bool:

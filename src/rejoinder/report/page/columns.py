@@ -64,6 +64,7 @@ class Columns(Struct, frozen=True):
     recovered_on: list[int]
     why: list[int]
     said: list[int]
+    same: list[int]
     clusters: list[list[int]]
     aside: list[int]
     body: list[int]
@@ -99,6 +100,7 @@ class Index:
         columns.recovered_on.append(row.recovered_on)
         columns.why.append(self.text(row.why))
         columns.said.append(self.text(row.said))
+        columns.same.append(self.text(row.same))
         columns.clusters.append([self.text(name) for name in row.clusters])
         columns.aside.append(self.text(row.aside or ""))
         columns.body.append(body)

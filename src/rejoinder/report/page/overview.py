@@ -25,7 +25,7 @@ from rejoinder.report.page.marks import counts_of
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.views.board import Board, board_of, outcomes_of
 from rejoinder.views.cases import Run
-from rejoinder.views.clusters import LONGEST_CLUSTER, cluster_words, shown_clusters, why_words
+from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, why_words
 from rejoinder.views.details import condition_rates, details_of
 from rejoinder.views.facts import facts_of
 from rejoinder.views.notes import NoteKind, bounds_words, notes_of
@@ -66,9 +66,15 @@ def title_of_suites(titles: Iterable[str]) -> str:
     return " + ".join(names) if len(names) < 4 else f"{len(names)} suites"
 
 
-def run_overview(run: Run, grid: Grid, prefix: str = "#", notes: Iterable[str] = ()) -> Markup:
+def run_overview(
+    run: Run,
+    grid: Grid,
+    prefix: str = "#",
+    notes: Iterable[str] = (),
+    known: frozenset[ClusterKey] | None = None,
+) -> Markup:
     """What a run came to. `prefix` stands before the addresses of the application; `notes` are told before all
-    others."""
+    others; `known` are the clusters of the baseline."""
     board = board_of(run.run, run.summary)
     told = list(notes_of(run.run, run.summary))
     above = [note.text for note in told if note.warns or note.kind in _ABOVE]
@@ -79,7 +85,7 @@ def run_overview(run: Run, grid: Grid, prefix: str = "#", notes: Iterable[str] =
         element("p", {"class": "say"}, [[words, " "] for words in _sentences(run)]),
         board_rows(board, prefix),
         note_list([*notes, *above]),
-        _clusters(run, prefix),
+        why_section(run.summary, prefix, known),
         element(
             "div",
             {"class": "folds"},
@@ -141,27 +147,24 @@ def outcome_counts(summary: Summary) -> dict[RowOutcome, int]:
     return counts_of(outcomes_of(summary))
 
 
-def _clusters(run: Run, prefix: str) -> Markup | None:
-    """Why conversations did not pass: each reason leads to the list of them."""
-    summary = run.summary
+def why_section(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None = None) -> Markup | None:
+    """Why conversations did not pass: each reason leads to the list of them. `known`: the reasons of the baseline."""
     if not summary.clusters:
         return None
-    links = [
-        element(
-            "li",
-            None,
-            element(
-                "a",
-                {"class": "reason", "href": cluster_address(cluster, prefix), "dir": "auto"},
-                element("b", None, figure(cluster.number)),
-                f" {shortened(cluster_words(cluster), LONGEST_CLUSTER)}",
-            ),
-        )
-        for cluster in shown_clusters(summary, MOST_CLUSTERS)
-    ]
+    links = [element("li", None, _reason(row, prefix)) for row in clusters_of(summary, known)[:MOST_CLUSTERS]]
     title = element("h2", {"id": "h-why"}, capital(why_words(summary)))
     return element(
         "section", {"class": "clusters", "aria-labelledby": "h-why"}, title, element("ul", {"class": "pills"}, links)
+    )
+
+
+def _reason(row: ClusterRow, prefix: str) -> Markup:
+    return element(
+        "a",
+        {"class": "reason", "href": cluster_address(row.cluster, prefix), "dir": "auto"},
+        element("b", None, figure(row.number)),
+        element("span", {"class": "of"}, f" {shortened(row.words, LONGEST_CLUSTER)}"),
+        element("span", {"class": "new", "title": NEW}, " new") if row.is_new else None,
     )
 
 

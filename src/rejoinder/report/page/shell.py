@@ -18,7 +18,7 @@ from msgspec import Struct
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
-from rejoinder.views.rows import RowView
+from rejoinder.views.rows import RowView, quoted_words
 
 LEVEL = 6
 """Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
@@ -175,7 +175,7 @@ def plain_table(
 def _cells(row: RowView, prefix: str | None) -> tuple[Child, str, str, str]:
     where = " / ".join(filter(None, (row.target, row.variant, f"trial {row.trial}" if row.trial > 1 else "")))
     name = row.case if prefix is None else element("a", {"href": row_address(row, prefix)}, row.title)
-    return name, where, row.outcome, row.why
+    return name, where, row.outcome, quoted_words(row)
 
 
 def packed(name: str, content: bytes) -> Markup:

@@ -51,6 +51,7 @@ async function showPlace(scroll) {
   const view = await detail();
   if (run !== showing) return;
   fill(detailBox, view);
+  showMarks();
   document.title = `${detailBox.querySelector('h1')?.textContent ?? ''}: ${pageTitle}`;
   detailBox.scrollTop = 0;
   if (innerWidth <= NARROW) scrollTo(0, 0);

@@ -4,15 +4,15 @@
 const MOST_LEVELS = 50;
 
 /**
- * The places in a reply that its checks found. A mark around all of it would say nothing.
+ * The places in a reply that its checks found. A mark around all of it, or of its JSON, would say nothing.
  *
  * @param {string} text
  * @param {Check[]} checks
  * @returns {Mark[]}
  */
 function evidence(text, checks) {
-  return checks.flatMap(({ spans = [], forbidden, children = [] }) => [
-    ...inUnits(text, spans).filter(([from, to]) => to - from < text.trim().length).map(([from, to]) => /** @type {Mark} */ ([from, to, forbidden ? 'miss' : 'hit'])),
+  return checks.flatMap(({ label, spans = [], forbidden, children = [] }) => [
+    ...inUnits(text, spans).filter(([from, to]) => to - from < text.trim().length && !(/json/.test(label) && text.slice(from, to).includes('\n'))).map(([from, to]) => /** @type {Mark} */ ([from, to, forbidden ? 'miss' : 'hit'])),
     ...evidence(text, children),
   ]);
 }

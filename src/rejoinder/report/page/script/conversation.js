@@ -111,9 +111,9 @@ function turnView(node, talk, title) {
 }
 
 /** What a target did and said, in this order; calls that were not carried out stand at the end. @param {Turn} turn @param {Mark[]} [marks] @param {boolean} [isBeside] is the other reply beside it? @returns {Child} */
-function replyView({ response, same_as: same, tools = [], diff, checks = [], broke = [] }, marks, isBeside) {
+function replyView({ response, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, isBeside) {
   const isSilent = response == null || !response && !tools.length;
-  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...soughtIn(response, queryNow().q)]);
+  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);
   return [tools.filter(tool => tool.status).map(toolView), same && !isBeside ? sameView(same, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
 }
 
@@ -158,10 +158,10 @@ function treeOf(turns) {
 function whyView({ row, reasons = [], turns = [] }) {
   const [reason, ...more] = reasons;
   if (!reason) return null;
-  const { outcome, word } = row, { where, what, text, turn } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
+  const { outcome, word } = row, { where, what, text, turn, said } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
   const words = outcome === 'recovered' ? ['Failed ', h('b', plain(what)), ` on turn ${turn}. ${word}`]
     : [h('b', plain(where ? `${where}: ${what}` : what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more.length > 0 && `, and ${more.length} more`];
-  return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));
+  return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', said && h('span.quote', 'It said “', foreign(said), '” '), goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));
 }
 
 /** @param {number} turn */

@@ -31,7 +31,7 @@ const actions = {
 };
 
 /** @type {[string, string][]} */
-const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['error', 'Errors'], ['first', 'First try'], ['different', 'Verdicts differ'], ['skipped', 'Skipped']];
+const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['error', 'Errors'], ['first', 'First try'], ['again', 'Same words'], ['different', 'Verdicts differ'], ['skipped', 'Skipped']];
 /** @type {[string, string][]} */
 const PAIR_PILLS = [['', 'All'], ['worse', 'Flipped to failed'], ['better', 'Flipped to passed'], ['words', 'Other words'], ['same', 'Same'], ['only', 'In one run only']];
 
@@ -124,7 +124,7 @@ async function refresh() {
 }
 
 /** The pills that are in the page now. */
-const pills = () => (dataSource.head().pair ? PAIR_PILLS : PILLS).filter(([name]) => !/skipped|different|only/.test(name) || listNow.counts[name] || queryNow().show === name);
+const pills = () => (dataSource.head().pair ? PAIR_PILLS : PILLS).filter(([name]) => !/skipped|again|different|only/.test(name) || listNow.counts[name] || queryNow().show === name);
 
 function drawPills() {
   fill(pillsBox, pills().map(([name, words]) => {
@@ -193,10 +193,16 @@ function rowView(n) {
     class: `row${isCurrent ? ' cur' : ''}${isOpen ? ' open' : ''}`, id: `r${n}`, href: addresses.href({ ...placeOfRow(row), query: placeNow.query }), role: 'option', tabindex: '-1',
     'aria-selected': String(isCurrent), 'aria-setsize': listNow.total, 'aria-posinset': n + 1,
   }, markView(row.outcome, row.recovered_on), h('span.t', h('b', foreign(row.title || row.case)), foreigns(whose(row))),
-  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.outcome === 'recovered' && 'First failed ', row.why ? [plain(row.why), row.said && [' · it said “', plain(row.said), '”']] : row.outcome === 'skipped' ? 'Not run' : 'All checks passed', row.aside && ' (decides nothing)']),
+  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.hit ? ['… ', foreign(row.hit), ' …'] : saidWords(row), row.aside && ' (decides nothing)']),
   h('span.x', row.length, h('br'), row.time));
   view.style.top = `${n * ROW}px`;
   return view;
+}
+
+/** What it said, and why that did not pass. @param {Row} row @returns {Child} */
+function saidWords({ outcome, why, said, same }) {
+  if (!why) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
+  return [outcome === 'recovered' && (said ? 'First ' : 'First failed '), said && ['it said “', foreign(said), '” · '], plain(why), same && ` · ${same}`];
 }
 
 /** @param {Row} row @returns {Child} */

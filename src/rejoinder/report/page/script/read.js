@@ -31,6 +31,7 @@ function setRaw(value, at) {
     drawings.get(reply)?.();
     if (isOpen) /** @type {HTMLElement | null} */ (reply.querySelector('.more'))?.click();
   }
+  showMarks();
   if (!fixed || before == null) return;
   (isPane() ? detailBox : window).scrollBy(0, areaOf(fixed).top - before);
   if (at) focusOn(at.querySelector('.modes [aria-pressed=true]'));

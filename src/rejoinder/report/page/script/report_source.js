@@ -13,6 +13,7 @@
  * @property {number[]} recovered_on
  * @property {number[]} why
  * @property {number[]} said
+ * @property {number[]} same
  * @property {number[][]} clusters places in the texts
  * @property {number[]} aside
  * @property {number[]} body
@@ -60,7 +61,7 @@ async function reportSource() {
   const owners = [targets, variants].map(list => list.map(name => name.toLowerCase()));
   /** @type {Map<number, Promise<Packed[]>>} */
   const blocks = new Map();
-  const search = { q: '', found: new Set(), run: 0, timer: 0 };
+  const search = { q: '', found: /** @type {Map<number, string>} */ (new Map()), run: 0, timer: 0 };
   let last = { key: '', view: order, counts: /** @type {Record<string, number>} */ ({}) };
 
   function ordered() {
@@ -86,7 +87,7 @@ async function reportSource() {
     return {
       at: i, suite, case: name, title, tags, target: targets[col.target[i]], variant: variants[col.variant[i]] ?? null,
       trial: col.trial[i], outcome: OUTCOMES[col.outcome[i]], aside: words[col.aside[i]], recovered_on: col.recovered_on[i],
-      word: words[col.word[i]], length: words[col.length[i]], time: words[col.time[i]], why: words[col.why[i]], said: words[col.said[i]], has_body: col.body[i] >= 0, change: CHANGES[col.change?.[i] ?? -1],
+      word: words[col.word[i]], length: words[col.length[i]], time: words[col.time[i]], why: words[col.why[i]], said: words[col.said[i]], same: words[col.same[i]], hit: search.found.get(i), has_body: col.body[i] >= 0, change: CHANGES[col.change?.[i] ?? -1],
       before: before ? { outcome: before, word: words[col.before_word?.[i] ?? 0] } : null, differs: col.differs?.[i],
     };
   }
@@ -100,7 +101,7 @@ async function reportSource() {
     const why = query.why ? words.indexOf(query.why) : -1;
     const target = targets.indexOf(query.target), variant = variants.indexOf(query.variant);
     /** @type {Record<string, number>} */
-    const counts = { all: 0, different: 0 };
+    const counts = { all: 0, different: 0, again: 0 };
     const wanted = names.findIndex(name => name === query.show);
     const has = cases.map(([, , , tags], place) => (!query.tag || tags.includes(query.tag)) && (!q || texts[place].includes(q) ? 2 : 1));
     const view = order.filter(i => {
@@ -110,8 +111,10 @@ async function reportSource() {
       const kind = kinds[i], name = names[kind];
       counts.all++;
       counts[name] = (counts[name] ?? 0) + 1;
+      const isAgain = !head.pair && !!words[col.same[i]];
       counts.different += differing[place];
-      return wanted >= 0 ? kind === wanted : query.show !== 'different' || differing[place] === 1;
+      counts.again += +isAgain;
+      return wanted >= 0 ? kind === wanted : query.show === 'again' ? isAgain : query.show !== 'different' || differing[place] === 1;
     });
     return last = { key, view, counts };
   }
@@ -121,7 +124,7 @@ async function reportSource() {
 
   /** @param {string} q */
   function begin(q) {
-    Object.assign(search, { q, found: new Set(), run: search.run + 1 });
+    Object.assign(search, { q, found: new Map(), run: search.run + 1 });
     clearTimeout(search.timer);
     if (q.length >= LETTERS) search.timer = setTimeout(() => searchBlocks(q, search.run), PATIENCE);
   }
@@ -139,7 +142,10 @@ async function reportSource() {
       if (text.toLowerCase().includes(written)) {
         /** @type {Packed[]} */
         const bodies = JSON.parse(text);
-        bodies.forEach((body, place) => transcript(body).includes(q) && search.found.add(owner[n * head.block + place]));
+        bodies.forEach((body, place) => {
+          const said = transcript(body), at = said.toLowerCase().indexOf(q);
+          if (at >= 0) search.found.set(owner[n * head.block + place], said.slice(Math.max(0, at - 30), at + q.length + 30).replace(/\s+/g, ' '));
+        });
       }
       if (performance.now() - time > 120 && run === search.run) {
         source.changed?.(Math.floor(100 * n / count));
@@ -153,7 +159,7 @@ async function reportSource() {
   /** @param {Packed | null} body @returns {string} */
   function transcript(body) {
     if (Array.isArray(body)) return body.map(transcript).join('\n');
-    return (body?.turns ?? []).map(turn => [turn.prompt, turn.response, turn.thinking, ...(turn.tools ?? []).map(tool => `${tool.name}\n${tool.arguments}\n${tool.result}`)].join('\n')).join('\n').toLowerCase();
+    return (body?.turns ?? []).map(turn => [turn.prompt, turn.response, turn.thinking, ...(turn.tools ?? []).map(tool => `${tool.name}\n${tool.arguments}\n${tool.result}`)].join('\n')).join('\n');
   }
 
   /** @param {Address} address */

@@ -22,6 +22,8 @@
  * @property {string} [cost]
  * @property {string} [why]
  * @property {string} [said] the part of the reply that it is about
+ * @property {string} [same] `same words twice`
+ * @property {string} [hit] the part of the transcript that was sought
  * @property {boolean} [has_body]
  * @property {Change} [change] of a pair
  * @property {{outcome: Outcome, word: string} | null} [before] of a pair
@@ -76,6 +78,7 @@
  * @property {string | null} [response]
  * @property {number} [same_as] the turn with the same words
  * @property {{turn: number, share: string}} [near] the turn with nearly the same words
+ * @property {[number, number]} [miss] the nearest miss in the response
  * @property {'passed' | 'failed' | 'error'} outcome
  * @property {string} [word] `2 of 3 checks failed`
  * @property {Check[]} [checks]
@@ -101,7 +104,7 @@
  * @property {Row} row
  * @property {string} [file]
  * @property {number} [line]
- * @property {{where?: string, what: string, text: string, turn?: number | null}[]} [reasons] the most important one first
+ * @property {{where?: string, what: string, text: string, turn?: number | null, said?: string}[]} [reasons] the most important one first
  * @property {string} [system]
  * @property {string} [system_size]
  * @property {Turn[]} [turns]

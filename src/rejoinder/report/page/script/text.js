@@ -231,6 +231,14 @@ function folded(box, { characters, lines }, most, grow = () => 0) {
   return [box, more];
 }
 
+/** Folded texts show their first mark. */
+function showMarks() {
+  for (const box of document.querySelectorAll('.clamp')) {
+    const mark = box.querySelector('mark,.near');
+    if (mark) box.scrollTop += areaOf(mark).bottom - areaOf(box).top - 190;
+  }
+}
+
 /**
  * A text of any length; of a very long one the beginning is in the page until more is asked for.
  *
