@@ -48,6 +48,14 @@ def test_a_card_says_what_the_board_says(name: str) -> None:
     assert [one for one in told if one.startswith("and ")] == (["and 54 more"] if name == "sixty" else [])
 
 
+def test_no_figure_is_cut_where_rows_and_numbers_are_large() -> None:
+    """Four outcomes of thousands of conversations on six targets."""
+    ways = "f" * 1234 + "r" * 1111 + "l" * 2222 + "e" * 333
+    told = texts(write_card(run_of(dict.fromkeys("abcdef", ways))))
+    assert "1,234 first · 1,111 recovered · 2,222 failed · 333 errors" in told
+    assert not [one for one in told if "…" in one]
+
+
 def test_the_parts_of_a_bar_have_the_colours_of_outcomes_and_their_counts() -> None:
     svg = write_card(RUNS["three"])
     assert "1 first try · 10 recovered · 1 failed" in texts(svg)

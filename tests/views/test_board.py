@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from html import unescape
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rejoinder.comparison.compare import compare_sides
+from rejoinder.comparison.sides import Side
+from rejoinder.gates.baselines import baseline_of, write_baseline
 from rejoinder.history.rows import make_row
+from rejoinder.model import CaseChanges
+from rejoinder.model.figures import GateResult
 from rejoinder.report import html
 from rejoinder.report.ending import write_ending
-from rejoinder.report.markdown import write
 from rejoinder.report.styled import PLAIN, Form, plain_text
 from rejoinder.runs.folder import RunFolder
-from rejoinder.views.board import VERDICT_WORDS, Board, BoardRow, board_of
+from rejoinder.views.board import VERDICT_WORDS, Board, board_of
+from rejoinder.views.clusters import LONGEST_CLUSTER, known_clusters, shared_clusters
+from rejoinder.views.flips import SinceBaseline
 from rejoinder.words.figures import verdicts_words
+from rejoinder.words.numbers import shortened
 from tests.kit import Project, bounded
 from tests.report.exports import MadeRun, made_run
+from tests.views import surfaces
 from tests.views.boards import CANNOT, FEW, LISTENS, STUCK, one, run_of
-
-WIDE = Form(width=240, symbols=True)
+from tests.views.surfaces import Said, Shown, counts_of, facts_of
 
 
 def board(ways: dict[str, str], **more: object) -> Board:
@@ -130,47 +135,150 @@ def lines_of(run: MadeRun, form: Form) -> list[str]:
     return [plain_text(row) for row in write_ending(run, (), form)]
 
 
-def rows_on_the_page(run: MadeRun) -> list[str]:
-    page = "".join(html.write(run)).partition('<section id="work"')[0]
-    rows = re.findall(r'<li class="brow">(.*?</p>)</li>', page)
-    return [" ".join(unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in rows]
+def by_variant() -> MadeRun:
+    ways = {("a", "x"): LISTENS, ("a", "y"): "fffffrrll", ("b", "x"): STUCK, ("b", "y"): FEW}
+    results = [
+        one(way, f"c{place}", target, variant=variant)
+        for (target, variant), each in ways.items()
+        for place, way in enumerate(each)
+    ]
+    return made_run(sorted(results, key=lambda made: int(made.id[1:])))
 
 
-def facts_of(row: BoardRow) -> Iterator[str]:
-    """What each surface has to say of a row, in these words."""
-    yield row.name
-    yield row.share.text or "no rate"
-    if row.share.text:
-        yield row.share.bounds
-    if row.listening is not None:
-        yield row.listening.word
-        yield row.listening.fixed
-        yield from filter(None, (row.listening.afresh, row.listening.net_words))
+def repeated() -> MadeRun:
+    """Five trials of each case on two targets."""
+    ways = {"large": ["fffff", "rrrrr", "rrrfl", "lllll"] * 3, "mini": ["fffff", "rllll", "lllll", "leeee"] * 3}
+    results = [
+        one(way, f"c{place}", name, trial=trial)
+        for name, cases in ways.items()
+        for place, each in enumerate(cases)
+        for trial, way in enumerate(each, 1)
+    ]
+    return made_run(sorted(results, key=lambda made: int(made.id[1:])))
 
 
-@bounded(40)
-@given(ways_of_runs.filter(lambda ways: len(ways) > 1))
-def test_every_surface_has_the_same_rows(ways: dict[str, str]) -> None:
-    run = run_of(ways)
-    found = board_of(run.run, run.summary)
-    markdown = [line for line in "".join(write(run)).splitlines() if line.startswith("| `")]
-    page = rows_on_the_page(run)
-    assert len(page) == len(markdown) == len(found.rows)
-    for form in (WIDE, PLAIN):
-        lines = lines_of(run, form)
-        begin = next(place for place, line in enumerate(lines) if line.startswith("target"))
-        shown = lines[begin + 1 : begin + 1 + len(found.rows)]
-        for row, line in zip(found.rows, shown, strict=True):
-            assert all(fact in line for fact in facts_of(row)), (row, line)
-    for row, line, cell in zip(found.rows, markdown, page, strict=True):
-        assert all(fact in line for fact in facts_of(row)), (row, line)
-        assert all(fact in cell for fact in facts_of(row) if fact != "no rate"), (row, cell)
-    headline = found.headline.text
-    [title] = re.findall(r'<h1 id="h-run"[^>]*>(.*?)</h1>', "".join(html.write(run)))
-    assert unescape(re.sub(r"<[^>]*>", "", title)) == headline
-    assert "".join(write(run)).splitlines()[0].replace("`", "") == f"## rejoinder: {headline.replace('`', '')}"
-    if found.has_verdicts:
-        assert headline in lines_of(run, PLAIN)
+RUNS: dict[str, MadeRun] = {
+    "three targets": run_of({"large": LISTENS + "ff", "mini": CANNOT + "ee", "tiny": STUCK + "ll"}),
+    "variants by targets": by_variant(),
+    "five repeats": repeated(),
+    "errors only": run_of({"bot": "eeeeee"}),
+    "interrupted": run_of({"bot": LISTENS, "mini": "eell" * 3}, status="interrupted"),
+    "one target": run_of({"bot": LISTENS + "lll"}),
+    "one of many failures": run_of({"bot": "frl" + "e" * 2 + "l" * 20}),
+}
+
+
+def check_terminal(run: MadeRun, shown: Shown) -> None:
+    """A board of one row is no table: its figures have rows."""
+    board, summary = board_of(run.run, run.summary), run.summary
+    assert len(shown.rows) == len(board.rows)
+    if len(board.rows) > 1:
+        for row, line in zip(board.rows, shown.rows, strict=True):
+            assert all(fact in line for fact in facts_of(row)) and row.passed in line, (row, line)
+            assert row.repeated in line
+    elif board.rows[0].listening is not None and board.rows[0].listening.afresh:
+        [line] = shown.rows
+        facts = set(facts_of(board.rows[0])) - {board.rows[0].name, board.rows[0].share.bounds}
+        assert all(fact in line for fact in facts), (facts, line)
+    if board.has_verdicts and not board.headline.is_early:
+        assert shown.headline == board.headline.text
+    last = " ".join(shown.whole.splitlines()[-3:])
+    counted = {"failed": summary.failed, "error": summary.errors, "passed": summary.passed}
+    if not summary.has_repeats and summary.no_rate != "untested":
+        assert all(f"{number:,} {word}" in last for word, number in counted.items() if number), last
+    if shown.clusters:
+        assert shown.clusters == expected_clusters(run)
+    for number, words in [] if shown.clusters else expected_clusters(run):
+        assert words.startswith("server: HTTP 500") and f"in {number:,} of" in shown.whole
+
+
+def expected_clusters(run: MadeRun) -> list[Said]:
+    return [(row.number, row.words) for row in shared_clusters(run.summary, 5)]
+
+
+def check_page(run: MadeRun, shown: Shown) -> None:
+    board = board_of(run.run, run.summary)
+    assert shown.headline == board.headline.text
+    for row, cell in zip(board.rows, shown.rows, strict=True):
+        facts = [fact for fact in facts_of(row) if fact != "no rate"]
+        assert all(fact in cell for fact in (*facts, *counts_of(row))), (row, cell)
+        assert row.repeated in cell
+    assert shown.clusters is not None
+    clusters = [(number, shortened(words, LONGEST_CLUSTER)) for number, words in expected_clusters(run)]
+    assert shown.clusters[: len(clusters)] == clusters
+
+
+def check_comment(run: MadeRun, shown: Shown) -> None:
+    board = board_of(run.run, run.summary)
+    assert shown.headline == board.headline.text.replace("`", "")
+    for row, cells in zip(board.rows, shown.rows, strict=True):
+        counts = [fact.replace(" ", ": ").replace("First: try: ", "First try: ") for fact in counts_of(row)]
+        assert all(fact in cells for fact in (*facts_of(row), *counts, row.repeated)), (row, cells)
+    assert shown.clusters == expected_clusters(run)
+
+
+def check_document(run: MadeRun, shown: Shown) -> None:
+    board = board_of(run.run, run.summary)
+    assert shown.headline == board.headline.text
+    for row, facts in zip(board.rows, shown.rows, strict=True):
+        assert all(fact in facts for fact in (*facts_of(row), *counts_of(row, str.lower)))
+    assert shown.clusters is not None
+    assert shown.clusters[: len(expected_clusters(run))] == expected_clusters(run)
+
+
+def check_card(run: MadeRun, shown: Shown) -> None:
+    board = board_of(run.run, run.summary)
+    assert board.headline.text in shown.whole
+    for row in board.rows:
+        assert all(fact in shown.whole for fact in facts_of(row)), shown.whole
+        for words in counts_of(row):
+            name, number = words.rsplit(" ", 1)
+            assert f"{number} {name.lower().removesuffix('s')}" in shown.whole, (words, shown.whole)
+    assert "…" not in shown.whole
+
+
+def check_every_surface(run: MadeRun, folder: Path) -> None:
+    check_terminal(run, surfaces.wide(run))
+    check_terminal(run, surfaces.plain(run))
+    check_page(run, surfaces.report(run))
+    check_page(run, surfaces.viewer(run, folder))
+    check_comment(run, surfaces.comment(run))
+    check_document(run, surfaces.document(run))
+    check_card(run, surfaces.card(run))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_surface_has_the_same_facts(project: Project, name: str) -> None:
+    check_every_surface(RUNS[name], project.folder)
+
+
+def test_reasons_are_new_where_the_baseline_had_none_of_them(project: Project) -> None:
+    before = run_of({"bot": "ffffe" * 2}, id="20261101-120000-aaaa")
+    now = run_of({"bot": "lffle" * 2})
+    known = known_clusters(before.results)
+    expected = [
+        (4, f"same words again{surfaces.NEW}"),
+        (4, f'match "*105*" failed{surfaces.NEW}'),
+        (2, "server: HTTP 500"),
+    ]
+    since = SinceBaseline("main", CaseChanges(worse=4), GateResult("fail", ()), known=known)
+    assert surfaces.comment(now, since).clusters == expected
+    pair = "".join(
+        html.write_pair(before, now, compare_sides(*(Side(run.run.id, run.results) for run in (before, now))))
+    )
+    assert surfaces.reasons(pair) == expected
+    surfaces.stored(before, project.folder)
+    assert surfaces.NEW not in str(surfaces.viewer(now, project.folder).clusters), "no run is a baseline"
+    write_baseline(project.folder, "main", baseline_of(before.run.id, before.results))
+    assert surfaces.reasons(surfaces.asked(now, project.folder)) == expected
+
+
+@bounded(20)
+@given(ways_of_runs)
+def test_every_surface_has_the_same_rows(tmp_path_factory: pytest.TempPathFactory, ways: dict[str, str]) -> None:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / ".rejoinder").mkdir()
+    check_every_surface(run_of(ways), folder)
 
 
 def test_the_list_of_runs_has_the_verdicts_of_the_rows(project: Project) -> None:

@@ -61,9 +61,11 @@ class _Bar(Struct, frozen=True):
     height: int
 
 
-_PLACE = _Place(name=216, bar=288, verdict=596)
-_BAR_WIDTH = 280
+_PLACE = _Place(name=196, bar=268, verdict=606)
+_BAR_WIDTH = 310
 _RATE_WIDTH = 150
+_SMALL = (15, 14, 13, 12, 11)
+"""Sizes of the second line of a row: figures are made smaller rather than cut."""
 
 
 def write_card(run: Run, theme: Theme = "light") -> str:
@@ -105,6 +107,12 @@ class _Card:
         look = {"fill": self.colour(paint), "font-weight": 600 if bold else None, "text-anchor": "end" if end else None}
         return element("text", {"x": x, "y": y, "font-size": size, **look}, words)
 
+    def small(self, x: int, y: int, texts: Sequence[str], room: float) -> Markup:
+        """The first of these texts that fits in some size."""
+        fits = ((text, size) for text in texts for size in _SMALL if width_of(text, size) <= room)
+        text, size = next(fits, (fitting(texts[-1], _SMALL[-1], room), _SMALL[-1]))
+        return self.text(x, y, size, text, paint="ink2")
+
     def headline(self, x: int, y: int, size: int, line: Sequence[Piece]) -> Markup:
         """Names are bold, as others wrote them; our words are not."""
         told = [element("tspan", {"font-weight": 700}, one.text) if one.is_name else one.text for one in line]
@@ -134,14 +142,14 @@ class _Card:
             for place, part in enumerate(_halves(row.name, 16, _PLACE.name)):
                 yield self.text(_EDGE, first - 2 + 22 * place, 16, part, paint="ink", bold=True)
         yield from self._bar(row, _Bar(_PLACE.bar, first - 15, _BAR_WIDTH, 18))
-        yield self.text(_PLACE.bar, second, 15, fitting(_counts(row), 15, _BAR_WIDTH + 20), paint="ink2")
+        yield self.small(_PLACE.bar, second, _counts(row), _BAR_WIDTH + 16)
         yield from self._verdict(row, first, second)
         yield from self._rate(row, first, second)
 
     def _only_row(self, row: BoardRow, top: int) -> Iterator[Markup]:
         """A bar as wide as the card. The headline has the name, and the sentence if there is a verdict."""
         yield from self._bar(row, _Bar(_EDGE, top + 12, _RIGHT - _EDGE, 44))
-        yield self.text(_EDGE, top + 90, 22, fitting(_counts(row), 22, _RIGHT - _EDGE), paint="ink2")
+        yield self.text(_EDGE, top + 90, 22, fitting(_counts(row)[0], 22, _RIGHT - _EDGE), paint="ink2")
         y = top + 178
         found, room = row.listening, _RIGHT - _EDGE - 320
         if found is not None:
@@ -167,12 +175,12 @@ class _Card:
         found, x, room = row.listening, _PLACE.verdict, _RIGHT - _RATE_WIDTH - _PLACE.verdict
         if found is None:
             if row.share.why:
-                yield self.text(x, second, 15, fitting(row.share.why, 15, room), paint="ink2")
+                yield self.small(x, second, [row.share.why], room)
             return
         wide = yield from self._chip(found, x, first, 17)
         if found.net_words:
             yield self.text(x + wide + 12, first, 17, f"net recovery {found.net_words}", paint="ink2")
-        yield self.text(x, second, 15, fitting(found.sentence, 15, room), paint="ink2")
+        yield self.small(x, second, [found.sentence], room)
 
     def _chip(self, found: Listening, x: int, y: int, size: int) -> Generator[Markup, None, int]:
         """The verdict on the line of a text, in a frame; its width."""
@@ -192,11 +200,17 @@ class _Card:
             yield self.text(_RIGHT, first, 20, "no rate", paint="ink2", end=True)
 
 
-def _counts(row: BoardRow) -> str:
-    """`13 first try · 7 recovered · 1 failed`"""
+def _counts(row: BoardRow) -> list[str]:
+    """`13 first try · 7 recovered · 1 failed`, and the same in fewer words."""
     counts = counts_of(row.outcomes)
-    told = [f"{figure(counts[one])} {words.lower()}" for one, words in PARTS if counts[one]]
-    return " · ".join([*told, *(["trials"] if row.counted == "trials" else [])])
+    told = [_count(words, counts[one]) for one, words in PARTS if counts[one]]
+    unit = ["trials"] if row.counted == "trials" else []
+    short = [one.replace(" first try", " first") for one in told]
+    return [" · ".join(parts) for parts in ([*told, *unit], told, short)]
+
+
+def _count(words: str, number: int) -> str:
+    return count(number, "error") if words == "Errors" else f"{figure(number)} {words.lower()}"
 
 
 def _rate_words(row: BoardRow) -> str:
