@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from rejoinder.model import Result
+from rejoinder.model.clusters import repeated_turns
 from tests.kit import bounded
 from tests.pages.browsing import Chromium, Tab, tabs_of
 from tests.pages.kit import Recipe, address, outcome_of, recipes, write_report
@@ -18,7 +19,7 @@ from tests.report.exports import MadeRun
 
 ORDER = ["failed", "error", "recovered", "first", "skipped"]
 PILLS = {"All": "all", "Failed": "failed", "Recovered": "recovered", "Errors": "error", "First try": "first"}
-PILLS |= {"Skipped": "skipped", "Verdicts differ": "different"}
+PILLS |= {"Skipped": "skipped", "Same words": "again", "Verdicts differ": "different"}
 READ_ROWS = "found => found.map(e => e.getAttribute('href').split('?')[0])"
 
 
@@ -54,7 +55,8 @@ def differing(results: list[Result]) -> int:
 def expected_pills(results: list[Result]) -> dict[str, int]:
     counts: Counter[str] = Counter(map(outcome_of, results))
     always = {name: counts[name] for name in ("failed", "recovered", "error", "first")}
-    seldom = {"skipped": counts["skipped"], "different": differing(results)}
+    again = sum(bool(repeated_turns(made.turns)) for made in results)
+    seldom = {"skipped": counts["skipped"], "again": again, "different": differing(results)}
     return {"all": len(results), **always, **{name: number for name, number in seldom.items() if number}}
 
 

@@ -34,11 +34,13 @@ from rejoinder.report.page.overview import (
     outcome_counts,
     run_overview,
     title_of,
+    why_of_pairs,
 )
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
 from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
 from rejoinder.run_files import write_whole
 from rejoinder.views.cases import Prompts, Run, prompts_of
+from rejoinder.views.clusters import known_clusters
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.rows import OUTCOMES, RowOutcome, RowView, frame_of, row_of
 from rejoinder.words.figures import cases_passed, of_trials, passed_words, trials_passed
@@ -280,7 +282,7 @@ def _write_pairs(
         title=f"{head.title}: {names.b} against {names.a}",
         crumb=head.title,
         run=f"{names.a} and {names.b}",
-        overview=comparison_overview(comparison, choice.words),
+        overview=comparison_overview(comparison, choice.words, why_of_pairs(b.summary, "#", known_clusters(a.results))),
         plain=plain_table("Passed in A and not in B", broke.bad, broke.lost, note=_PLAIN),
         foot=made_by(head.version, f"{names.a} and {names.b}"),
     )

@@ -17,8 +17,9 @@ from rejoinder.views.facts import names_of
 from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
 
 
-def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Markup:
-    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens."""
+def comparison_overview(found: RunComparison, notes: Iterable[str] = (), why: Markup | None = None) -> Markup:
+    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `why`: the
+    reasons of failures in B."""
     from rejoinder.report.comparison import headline
     from rejoinder.report.styled import Form
 
@@ -38,6 +39,7 @@ def comparison_overview(found: RunComparison, notes: Iterable[str] = ()) -> Mark
             element("dl", None, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
         ),
         note_list([*notes, *_compared_notes(found)]),
+        why,
         _figures(found),
     )
 

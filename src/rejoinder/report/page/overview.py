@@ -151,8 +151,18 @@ def why_section(summary: Summary, prefix: str, known: frozenset[ClusterKey] | No
     """Why conversations did not pass: each reason leads to the list of them. `known`: the reasons of the baseline."""
     if not summary.clusters:
         return None
-    links = [element("li", None, _reason(row, prefix)) for row in clusters_of(summary, known)[:MOST_CLUSTERS]]
-    title = element("h2", {"id": "h-why"}, capital(why_words(summary)))
+    return _why(capital(why_words(summary)), clusters_of(summary, known), prefix)
+
+
+def why_of_pairs(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None) -> Markup | None:
+    """The same of run B. `known`: the reasons of run A. Pairs are not listed by tags of failures."""
+    rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag"]
+    return _why(f"In B, {why_words(summary)}", rows, prefix) if rows else None
+
+
+def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup:
+    links = [element("li", None, _reason(row, prefix)) for row in rows[:MOST_CLUSTERS]]
+    title = element("h2", {"id": "h-why"}, words)
     return element(
         "section", {"class": "clusters", "aria-labelledby": "h-why"}, title, element("ul", {"class": "pills"}, links)
     )

@@ -14,11 +14,12 @@ from starlette.routing import BaseRoute, Route
 from rejoinder._version import __version__
 from rejoinder.engine.run import sound_run
 from rejoinder.errors import RejoinderError
+from rejoinder.model.clusters import ClusterKey
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.report.page.columns import Head, RunNames
 from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.page.markup import Markup, element
-from rejoinder.report.page.overview import judge_words, title_of
+from rejoinder.report.page.overview import judge_words, title_of, why_of_pairs
 from rejoinder.report.page.pairs import Matching, Sides
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.runs.comparing import compare_reports
@@ -35,6 +36,7 @@ from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, refused, trouble
 from rejoinder.server.pair_index import PairIndex
 from rejoinder.server.row_store import Address, Query
+from rejoinder.views.clusters import known_clusters
 from rejoinder.views.conversation import ConversationView, view_conversation
 from rejoinder.views.rows import frame_of, row_of
 
@@ -54,6 +56,8 @@ class Pairing(Struct, frozen=True):
     found: RunComparison
     index: PairIndex
     sides: Sides
+    reasons: frozenset[ClusterKey] | None
+    """Why conversations of A did not pass."""
 
     def conversation(self, address: Address, side: str) -> ConversationView | None:
         both = self.index.results(address)
@@ -104,7 +108,7 @@ class Pairings:
         sides, matching = Sides(frame_of(one.run), frame_of(other.run)), Matching(one, other, found)
         index = PairIndex(other.folder.results, one.folder.results, self._desk.new_file(), sides)
         index.fill(matching.in_a, matching.in_b)
-        return Pairing(one, other, found, index, sides)
+        return Pairing(one, other, found, index, sides, known_clusters(one.results))
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -154,8 +158,9 @@ def _show(pairings: Pairings, request: Request) -> Response:
     data = ComparisonData(head=head, tags=found.index.tags(), query=query, found=first)
     worse = found.index.find(Query(show="worse"), 0, MOST_PLAIN)
     plain = plain_table("Passed in A and not in B", worse.rows, worse.total, prefix=f"/runs/{b.id}")
-    overview = comparison_overview(found.found)
-    shown, at = _with_links(overview, a.id, b.id), f"/compare/{a.id}/{b.id}"
+    at = f"/compare/{a.id}/{b.id}"
+    overview = comparison_overview(found.found, why=why_of_pairs(found.b.summary, at, found.reasons))
+    shown = _with_links(overview, a.id, b.id)
     return page(head.title, shown, data, run=f"{a.id} and {b.id}", at=at, plain=plain)
 
 
