@@ -408,3 +408,62 @@ def test_what_is_laid_out_can_be_read_by_everybody(tabs: Tabs, tmp_path: Path, p
     tab.press("m")
     assert list(tab.faults("raw", screen)) == []
     tab.assert_quiet()
+
+
+# What is looked for stays in sight
+
+
+def in_sight(tab: Tab, selector: str) -> bool:
+    """Whether an element lies within the folded text around it."""
+    return tab.page.evaluate(
+        """selector => {
+            const part = document.querySelector(selector).getBoundingClientRect();
+            const box = document.querySelector(selector).closest('.clamp').getBoundingClientRect();
+            return part.top >= box.top && part.bottom <= box.bottom;
+        }""",
+        selector,
+    )
+
+
+def test_folded_replies_show_their_evidence_and_the_nearest_miss(tabs: Tabs, tmp_path: Path) -> None:
+    lines = "".join(f"Line {number} of the invoice.\n\n" for number in range(60))
+    found = f"{lines}You get a voucher.\n\n{lines}"
+    missed = f"{lines}The total is 139.5 francs.\n\n{lines}"
+    wanted = check(False, check="contains 193.5", kind="contains", reason="the reply does not contain it")
+    turns = (
+        turn(found, passed=False, checks=(found_in(found, "voucher"),)),
+        turn(missed, 2, passed=False, checks=(wanted,)),
+    )
+    tab = open_turns(tabs, tmp_path, *turns)
+    assert texts(tab, "#t2 .near") == ["139.5"]
+    assert in_sight(tab, "#t1 mark") and in_sight(tab, "#t2 .near")
+    tab.assert_quiet()
+
+
+def test_evidence_of_whole_json_paints_nothing(tabs: Tabs, tmp_path: Path) -> None:
+    """What `is_json` finds in several lines is the reply, and no passage of it."""
+    reply = 'Here it is:\n\n```json\n{\n  "total": 139.5\n}\n```'
+    part = check(check="is_json", kind="is_json", spans=((reply.index("{"), reply.index("}") + 1),))
+    tab = open_turns(tabs, tmp_path, turn(reply, checks=(part, found_in(reply, "139.5"))))
+    assert texts(tab, "#t1 mark") == ["139.5"]
+
+
+def test_rows_begin_with_what_was_said_and_searches_with_what_they_found(tabs: Tabs, tmp_path: Path) -> None:
+    wrong = (check(False, check="contains 30 days", kind="contains", reason="the reply does not contain it"),)
+    replies = ["You have 14 days. Then hand it to the Courier at your door."] * 2
+    turns = tuple(turn(text, place, passed=False, checks=wrong) for place, text in enumerate(replies, 1))
+    lost = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    path = write_report(made_run([result("refund", *turns, **lost), result("good")]), tmp_path / "report.html")
+    tab = tabs(path)
+    words = (
+        'it said “You have 14 days. Then hand it to the Courier at your door.” · contains "30 days" · same words twice'
+    )
+    assert " ".join((tab.page.text_content("#r0 .w") or "").split()) == f"Failed after 2 turns. {words}"
+    tab.page.click(".pill:has-text('Same words')")
+    tab.page.wait_for_function("() => document.querySelector('.count').textContent.startsWith('1 of 2')")
+    tab.page.fill("#q", "the courier")
+    tab.page.wait_for_function("() => document.querySelector('#r0 .w')?.textContent.includes('… ')")
+    assert "hand it to the Courier at" in tab.text("#r0 .w") and "contains" not in tab.text("#r0 .w")
+    tab.page.click("#r0")
+    assert tab.text("#detail .why .quote").startswith("It said “You have 14 days.")
+    tab.assert_quiet()

@@ -64,8 +64,8 @@ class _Bar(Struct, frozen=True):
 _PLACE = _Place(name=196, bar=268, verdict=606)
 _BAR_WIDTH = 310
 _RATE_WIDTH = 150
-_SMALL = (15, 14, 13, 12, 11)
-"""Sizes of the second line of a row: figures are made smaller rather than cut."""
+_SMALL = ((15, 14, 13), (12, 11))
+"""Sizes of the second line of a row: figures have fewer words, then are made smaller, rather than cut."""
 
 
 def write_card(run: Run, theme: Theme = "light") -> str:
@@ -109,8 +109,10 @@ class _Card:
 
     def small(self, x: int, y: int, texts: Sequence[str], room: float) -> Markup:
         """The first of these texts that fits in some size."""
-        fits = ((text, size) for text in texts for size in _SMALL if width_of(text, size) <= room)
-        text, size = next(fits, (fitting(texts[-1], _SMALL[-1], room), _SMALL[-1]))
+        sizes = [(text, size) for each in _SMALL for text in texts for size in each]
+        last, least = sizes[-1]
+        fits = ((text, size) for text, size in sizes if width_of(text, size) <= room)
+        text, size = next(fits, (fitting(last, least, room), least))
         return self.text(x, y, size, text, paint="ink2")
 
     def headline(self, x: int, y: int, size: int, line: Sequence[Piece]) -> Markup:

@@ -199,10 +199,10 @@ function rowView(n) {
   return view;
 }
 
-/** What it said, and why that did not pass. @param {Row} row @returns {Child} */
+/** What it said, and why. @param {Row} row @returns {Child} */
 function saidWords({ outcome, why, said, same }) {
   if (!why) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
-  return [outcome === 'recovered' && (said ? 'First ' : 'First failed '), said && ['it said “', foreign(said), '” · '], plain(why), same && ` · ${same}`];
+  return [said && h('span.q', outcome === 'recovered' && 'First ', 'it said “', foreign(said), '” '), h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why), same && ` · ${same}`)];
 }
 
 /** @param {Row} row @returns {Child} */
