@@ -59,7 +59,7 @@ def _row(row: BoardRow, prefix: str, *, is_one: bool) -> Markup:
 
 
 def _legend(row: BoardRow, places: dict[RowOutcome, str]) -> Markup:
-    """The number of conversations of each outcome that there is, as links that show only these."""
+    """The number of conversations of each outcome, as links that show only these."""
     counts = counts_of(row.outcomes)
     links: list[Markup] = []
     for outcome, words in PARTS:

@@ -17,7 +17,7 @@ MOST_BYTES = 1 << 25
 
 
 def reasons_of_baseline(desk: Desk, look: Look) -> frozenset[ClusterKey] | None:
-    """Those of the newest run of the same suites before this one that is a baseline; None if there is none."""
+    """The reasons of the newest run of the same suites before this one that is a baseline; None if there is none."""
     run = _baseline_of(desk, look)
     if run is None:
         return None
