@@ -216,8 +216,8 @@ def _rows(rows: list[_Figures]) -> Iterator[Line]:
             continue
         yield (
             start,
-            Piece(f"{number.rjust(widths[1])}   "),
-            Piece(rate.rjust(widths[2]), "name"),
+            Piece(f"{number.rjust(widths[1])}{'   ' if rate or bounds or word else ''}"),
+            Piece(rate.rjust(widths[2]) if rate or bounds or word else "", "name"),
             Piece(f"   {(bounds or word).rjust(widths[3])}" if bounds or word else "", "quiet"),
             Piece(f"   {word}" if bounds and word else ""),
         )
