@@ -127,7 +127,7 @@ def test_two_runs_are_ticked_and_compared_by_keys(desk: Desk, serve: Serve, tabs
     tab.press("c")
     tab.page.wait_for_url(f"**/compare/{desk.a.run.id}/{desk.b.run.id}")
     tab.wait_ready()
-    assert "Flipped" in tab.text(".pills")
+    assert "Flipped" in tab.text(".tools .pills")
 
 
 def test_back_and_a_fresh_session_show_what_the_address_says(desk: Desk, serve: Serve, tabs: Tabs):

@@ -98,3 +98,16 @@ def test_the_facts_of_a_conversation() -> None:
 def test_without_signs_there_are_words() -> None:
     rows = list(write_block(view_conversation(lost()), "Eval 1", PLAIN, signs=ASCII))
     assert roles(rows, "[x] FAIL") == {"reason"}
+
+
+def test_a_reply_that_repeats_an_earlier_one_is_a_band_on_a_screen() -> None:
+    """In a pipe it is written, and so it is where the turn is the only one that is shown."""
+    wrong = (check(False),)
+    turns = [turn("You have 14 days.", number, passed=False, checks=wrong) for number in (1, 2, 3)]
+    talk = view_conversation(result("stubborn", *turns, status="failed", passed=False, succeeded_on_turn=None))
+    screen = "\n".join(map(plain_text, write_block(talk, "Eval 1", SCREEN)))
+    assert screen.count("You have 14 days.") == 1
+    assert screen.count("Response: (same words as turn 1)") == 2
+    assert "\n".join(write_conversation(talk, "Eval 1")).count("Response: You have 14 days.") == 3
+    alone = "\n".join(map(plain_text, write_block(talk, "Eval 1", SCREEN, turn=3)))
+    assert "Response: You have 14 days." in alone

@@ -56,20 +56,22 @@ def write_conversation(
 def write_block(
     talk: ConversationView, name: str, form: Form, *, signs: Mapping[Status, str] = UNICODE, turn: int | None = None
 ) -> Iterator[Line]:
-    """The same with roles, wrapped, without the tokens and costs that are in the facts below."""
-    for row in chain(_rows(talk, name, signs, turn), _scored_rows(talk)):
+    """The same with roles, wrapped, without repeated replies and without the tokens and costs in the facts below."""
+    for row in chain(_rows(talk, name, signs, turn, folds=True), _scored_rows(talk)):
         inert = tuple(Piece(printable_line(piece.text).replace("\t", " "), piece.role) for piece in row)
         yield from paragraph(inert, form)
 
 
-def _rows(talk: ConversationView, name: str, signs: Mapping[Status, str], only: int | None) -> Iterator[Line]:
-    """Lines up to how it ended. Texts are raw."""
+def _rows(
+    talk: ConversationView, name: str, signs: Mapping[Status, str], only: int | None, *, folds: bool = False
+) -> Iterator[Line]:
+    """Lines up to how it ended. Texts are raw. `folds`: a reply that repeats an earlier one is not written again."""
     written = f" [{talk.row.case}]" if talk.has_id else ""
     yield line((f"{name}: {talk.row.title}{written}", "name"))
     yield from system_rows(talk.system)
     for turn in talk.turns:
         if only in (None, turn.turn):
-            yield from _turn_rows(turn, signs, whole=only is not None)
+            yield from _turn_rows(turn, signs, whole=only is not None, folds=folds and only is None)
     if only is None:
         yield from _whole_rows(talk, signs)
     yield line(("  Overall:", "name"), (f" {signs[talk.status]}{_end(talk)}", _ROLES[talk.status]))
@@ -96,12 +98,12 @@ def _said_rows(role: str, text: str, indent: str, spans: Iterable[tuple[int, int
         start += len(written) + 1
 
 
-def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool) -> Iterator[Line]:
+def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool, folds: bool) -> Iterator[Line]:
     indent = "    " if turn.nested else "  "
     yield line((f"{indent}Turn {turn.turn}:", "name"), (f" {turn.label}".rstrip(), "quiet"))
     yield from _said_rows("Prompt", turn.prompt, indent)
     if turn.response is not None:
-        yield from _response_rows(turn, indent, whole=whole)
+        yield from _response_rows(turn, indent, folds=folds)
     if turn.first_token:
         yield line((f"{indent}  {turn.first_token}", "quiet"))
     for deed in deeds(turn.tools, turn.diff, continued=turn.continued, whole=whole):
@@ -112,11 +114,10 @@ def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool) -> I
         yield _verdict(check, f"{indent}  ", f"Conversation: {check.called}", signs)
 
 
-def _response_rows(turn: TurnView, indent: str, *, whole: bool) -> Iterator[Line]:
-    """A reply that repeats an earlier one is not written again, unless it is the only turn that is shown."""
-    if turn.same_as is not None:
+def _response_rows(turn: TurnView, indent: str, *, folds: bool) -> Iterator[Line]:
+    if turn.same_as is not None and folds:
         yield line((f"{indent}  Response: ", "quiet"), (f"(same words as turn {turn.same_as})", "warn"))
-    if turn.same_as is None or whole:
+    else:
         wrong = [*(check for check in turn.checks if check.state != "passed"), *_inner(turn.broke)]
         yield from _said_rows("Response", turn.response or "", indent, spans_of(wrong))
 

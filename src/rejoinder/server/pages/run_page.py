@@ -19,9 +19,9 @@ from rejoinder.report.page.markup import Child, Markup, element, joined, sentenc
 from rejoinder.report.page.overview import damaged_overview, judge_words, run_overview
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.runs.state import Phase
+from rejoinder.server.baseline import reasons_of_baseline
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
-from rejoinder.server.pages.baseline import reasons_of_baseline
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
 from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
@@ -188,7 +188,7 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
     if look.report is not None:
         prefix = f"/runs/{look.id}"
         bar = element("p", {"class": "acts pagebar", "id": "acts"}, _others(desk, look))
-        known = reasons_of_baseline(desk, look)
+        known = reasons_of_baseline(desk.root, desk.damage.history().history.rows, look.id)
         shown = run_overview(look.report, _grid(look, index), prefix, _notes(look, index), known)
         return joined([bar, _pending(desk, look, index), shown])
     state = index.state
