@@ -59,7 +59,7 @@ class Screen(NamedTuple):
 
 
 DESK = Screen()
-SCREENS = [Screen(width, theme) for width in (1280, 390) for theme in ("light", "dark")]
+SCREENS = [Screen(width, theme) for width in (1280, 390, 768, 1920) for theme in ("light", "dark")]
 
 
 class Tab(NamedTuple):

@@ -28,6 +28,9 @@ def conversation(case: str, target: str, prefix: str = "#/c") -> str:
 
 PLACES = [
     Place("run", "#/"),
+    Place("grid", "#/?view=grid"),
+    Place("steps", "#/?view=steps"),
+    Place("figures", "#/?view=about"),
     Place("recovered-only", "#/?show=recovered&target=atlas-mini&q=refund"),
     Place("nothing-found", "#/?q=not-in-any-transcript"),
     Place("failed", conversation("refund-window", "orca-7b"), "Return after the window has closed"),
@@ -47,6 +50,7 @@ PLACES = [
 ]
 PAIRS = [
     Place("runs", "#/"),
+    Place("runs-figures", "#/?view=figures"),
     Place("runs-worse", "#/?show=worse"),
     Place("pair", conversation("order-status", "atlas-mini"), "Looks an order up before it answers"),
     Place("pair-one-side", conversation("order-status", "atlas-mini", "#/a"), "Looks an order up before it answers"),
@@ -84,7 +88,7 @@ def test_every_page_of_two_runs(tabs: Tabs, desk: Desk, pictures: Path, screen: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("screen", [SCREENS[0], SCREENS[-1]], ids=str)
+@pytest.mark.parametrize("screen", [DESK, Screen(390, "dark")], ids=str)
 def test_a_damaged_run(tabs: Tabs, tmp_path: Path, pictures: Path, screen: Screen) -> None:
     path = tmp_path / "damaged.html"
     write_to(

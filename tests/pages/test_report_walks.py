@@ -241,7 +241,7 @@ def test_an_address_gives_the_same_page_in_a_fresh_browser(tabs: Tabs, desk: Des
 
 def test_every_row_and_every_cell_leads_to_the_conversation_that_it_names(tabs: Tabs, desk: Desk) -> None:
     tab = tabs(desk.report())
-    cells = tab.page.eval_on_selector_all("#overview .matrix a.cell", "found => found.map(e => e.getAttribute('href'))")
+    cells = tab.page.eval_on_selector_all("#grid a.cell", "found => found.map(e => e.getAttribute('href'))")
     known = {address(result): result for result in desk.a.results}
     assert set(cells) == set(known)
     for place in cells[::5]:

@@ -75,7 +75,15 @@ def test_every_name_comes_back_from_its_address() -> None:
             "address": {"suite": suite, "case": case, "target": target, "variant": None, "trial": 3},
             "other": {"suite": suite, "case": case, "target": case, "variant": suite, "trial": 1},
             "turn": 2,
-            "query": {"show": "failed", "target": target, "variant": "", "tag": case, "q": suite, "why": ""},
+            "query": {
+                "show": "failed",
+                "target": target,
+                "variant": "",
+                "tag": case,
+                "q": suite,
+                "why": "",
+                "view": "grid",
+            },
         }
         for suite, case, target in zip(NAMES, NAMES[1:], NAMES[2:], strict=False)
     ]

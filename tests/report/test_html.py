@@ -26,7 +26,7 @@ from rejoinder.views.rows import OUTCOMES
 from tests.kit import bounded
 from tests.report.courses import caved, failed_in_step, spoilt
 from tests.report.exports import MadeRun, check, failed, in_error, judged_together, made_run, mixed, result, turn
-from tests.report.html_files import HtmlFile, Raw
+from tests.report.html_files import HtmlFile, Raw, Tag
 
 RECOVERED = (turn("100", passed=False, checks=(check(False),)), turn("105", 2, prompt="Again."))
 
@@ -72,6 +72,12 @@ def recovered(case: str) -> Result:
     return result(case, *RECOVERED, succeeded_on_turn=2)
 
 
+def place_of(cell: Tag) -> tuple[str, str]:
+    """The case and the target of the conversation that a cell leads to."""
+    *_, case, target, _, _ = str(cell.attributes["href"]).split("/")
+    return case, target
+
+
 makers = st.sampled_from([result, recovered, failed, in_error])
 
 
@@ -83,15 +89,20 @@ def test_grid_and_rows_of_any_run_agree(drawn: list[tuple[Callable[[str], Result
         trials[case, target] += 1
         results.append(structs.replace(make(case), target=target, trial=trials[case, target], title=case))
     page = page_of(made_run(results))
-    cells = [tag for tag in page.tags if tag.attributes.get("class") == "cell" and "href" in tag.attributes]
+    cells = [one for one in page.texts if one[0].attributes.get("class") == "cell" and "href" in one[0].attributes]
     if len({one.target for one in results}) < 2 and max(trials.values(), default=0) < 2:
         assert not cells
         return
-    told = {str(tag.attributes["aria-label"]).rpartition(": ")[0] for tag in cells}
-    assert told == {f"{case}, {target}" for case, target in trials}
-    for tag in cells:
-        name, _, words = str(tag.attributes["aria-label"]).rpartition(": ")
-        case, target = name.split(", ")
+    assert {place_of(tag) for tag, _ in cells} == set(trials)
+    columns = [
+        tag.attributes["data-of"]
+        for tag, text in page.texts
+        if tag.attributes.get("class") == "of" and text != "–not run"
+    ]
+    assert columns == [place_of(tag)[1] for tag, _ in cells]
+    for tag, text in cells:
+        words, _, said = text.partition(": ")
+        case, target = place_of(tag)
         mine = [one for one in results if (one.id, one.target) == (case, target)]
         passed = sum(one.passed for one in mine)
         if len(mine) > 1:
@@ -106,6 +117,7 @@ def test_grid_and_rows_of_any_run_agree(drawn: list[tuple[Callable[[str], Result
                     "error": "error",
                 }[mine[0].status]
             )
+        assert said
         [linked] = [one for one in mine if str(tag.attributes["href"]).endswith(f"/{one.target}/-/{one.trial}")]
         assert linked.passed == (passed == len(mine))  # a failed trial, where there is one
 

@@ -12,9 +12,9 @@ from tests.kit import ROOT
 from tests.report.exports import made_run
 from tests.report.html_files import HtmlFile
 
-LARGEST_SCRIPT, LARGEST_STYLE, LARGEST_SHELL = 110_000, 34_000, 142_000
+LARGEST_SCRIPT, LARGEST_STYLE, LARGEST_SHELL = 110_000, 36_000, 146_000
 """Bytes of plain source, comments included; docs/design/viewer.md states the same bounds."""
-LARGEST_VIEWER = 122_000
+LARGEST_VIEWER = 128_000
 """The script of the viewer: it watches, forks and labels, beyond what the report does."""
 FOLDER = Path(assets.__file__).parent
 

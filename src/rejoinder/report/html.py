@@ -282,7 +282,9 @@ def _write_pairs(
         title=f"{head.title}: {names.b} against {names.a}",
         crumb=head.title,
         run=f"{names.a} and {names.b}",
-        overview=comparison_overview(comparison, choice.words, why_of_pairs(b.summary, "#", known_clusters(a.results))),
+        overview=comparison_overview(
+            comparison, notes=choice.words, why=why_of_pairs(b.summary, "#", known_clusters(a.results))
+        ),
         plain=plain_table("Passed in A and not in B", broke.bad, broke.lost, note=_PLAIN),
         foot=made_by(head.version, f"{names.a} and {names.b}"),
     )

@@ -19,13 +19,15 @@ from rejoinder.views.course import (
     recovery_words,
     spoilt_of,
 )
-from rejoinder.views.reasons import Reason, first_reason
+from rejoinder.views.reasons import Reason, first_reason, said_of
 from rejoinder.words.clusters import cluster_keys
 from rejoinder.words.figures import usage_words
 from rejoinder.words.numbers import count, money, score_words, seconds, shortened
 
 OUTCOMES: tuple[RowOutcome, ...] = get_args(RowOutcome)
 """In the order that columns number them by."""
+LONGEST_REPLY = 80
+"""Characters of a reply that a cell of the grid has room for."""
 LONGEST_WHY = 200
 """Characters of the line that says why."""
 
@@ -84,6 +86,8 @@ class RowView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """In one line: the part of the reply that `why` is about."""
     span: Span | None = None
     """The place of the evidence in it."""
+    reply: str = ""
+    """In one line: the first words of the last reply, or those that decided against it."""
     same_as: int | None = None
     """The first turn whose words the reply to a follow-up repeats."""
     same: str = ""
@@ -123,6 +127,7 @@ def row_of(result: Result, at: int, frame: Frame = PLAIN) -> RowView:
         why=why_of(result, reason),
         said="" if reason is None else reason.said,
         span=None if reason is None else reason.span,
+        reply=said_of(result, LONGEST_REPLY),
         same_as=next(iter(repeated.values()), None),
         same=_same_words(repeated),
         clusters=tuple(key.name for key in cluster_keys(result) if key.kind != "tag"),

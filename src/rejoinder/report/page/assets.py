@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 
 APPLICATION = (
-    *("dom.js", "words.js", "text.js", "markdown.js", "read.js", "source.js", "list.js", "checks.js"),
-    *("conversation.js", "compare.js", "keys.js", "theme.js", "app.js", "report_source.js"),
+    *("dom.js", "words.js", "text.js", "markdown.js", "read.js", "source.js", "list.js", "grid.js"),
+    *("checks.js", "conversation.js", "compare.js", "keys.js", "theme.js", "app.js", "report_source.js"),
 )
 """Scripts of the report, in their order. The viewer has its own instead of `report_source.js`."""
 STYLES = ("tokens.css", "layout.css", "components.css", "print.css")

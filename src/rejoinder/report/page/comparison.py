@@ -2,7 +2,7 @@
 of the comparison; nothing is computed here.
 
 It is an overview as `overview.py` has it, with `.hero.versus` (`.hero-num` with `h1` and `.say`, and a list of both
-runs), `.notes`, and `table.figures` (`td.num`, `td.word.worse`) in a panel, above what could have been seen (`.note`).
+runs), `.notes`, and a panel with `table.figures` (`td.num`, `td.word.worse`) and what could have been seen (`.note`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
 from rejoinder.report.page.markup import Markup, element, table
 from rejoinder.report.page.overview import note_list
+from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.facts import names_of
 from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
 
 
-def comparison_overview(found: RunComparison, notes: Iterable[str] = (), why: Markup | None = None) -> Markup:
-    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `why`: the
-    reasons of failures in B."""
+def comparison_overview(
+    found: RunComparison, prefix: str = "#", notes: Iterable[str] = (), why: Markup | None = None
+) -> Markup:
+    """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `prefix` begins
+    the addresses of the application; `why`: the reasons of failures in B."""
     from rejoinder.report.comparison import headline
     from rejoinder.report.styled import Form
 
@@ -40,7 +43,7 @@ def comparison_overview(found: RunComparison, notes: Iterable[str] = (), why: Ma
         ),
         note_list([*notes, *_compared_notes(found)]),
         why,
-        _figures(found),
+        panels([_figures(found)], prefix),
     )
 
 
@@ -86,7 +89,7 @@ _VERDICTS = {
 _HEADS = ("", "A", "B", "Difference", "95%", "mid-p", "")
 
 
-def _figures(found: RunComparison) -> Markup:
+def _figures(found: RunComparison) -> Panel:
     rows: list[Markup] = []
     for name, eventual, first_try, net in ((_behind(one.name), *one[1:]) for one in found.each):
         rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
@@ -94,12 +97,8 @@ def _figures(found: RunComparison) -> Markup:
     rows += _delta_row("Cost per case", found.cost, "$")
     rows += _delta_row("Time per reply", found.latency_s, "s")
     rows += _delta_row("Tokens per case", found.tokens)
-    return element(
-        "section",
-        {"class": "panel", "aria-label": "Figures"},
-        table("figures", _HEADS, rows),
-        [element("p", {"class": "note", "dir": "auto"}, words) for words in _power(found)],
-    )
+    power = [element("p", {"class": "note", "dir": "auto"}, words) for words in _power(found)]
+    return Panel("figures", "All figures", [table("figures", _HEADS, rows), power])
 
 
 def _power(found: RunComparison) -> Iterator[str]:

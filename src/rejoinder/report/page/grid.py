@@ -1,22 +1,30 @@
-"""Cases by targets and variants: a cell for each, the worst cases first."""
+"""Cases by targets and variants: what each of them said, the worst cases first.
+
+`table.grid` with a `td.of` for each column: `a.cell` with a mark, what came of it in words, and the first words of the
+reply (`.q`). `data-by` is what the script sorts by: how much was lost; of a case its place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
+from typing import TypeAlias
 
 from msgspec import Struct, field, structs
 
 from rejoinder.model import Summary
 from rejoinder.report.page.marks import mark, outcome_bar
-from rejoinder.report.page.markup import Markup, address, element, table
-from rejoinder.views.board import Board, Outcomes
+from rejoinder.report.page.markup import Child, Markup, address, element, table
+from rejoinder.views.board import Board, BoardRow, Outcomes
 from rejoinder.views.rows import RowOutcome, RowView
 from rejoinder.views.walk import columns_of
-from rejoinder.words.numbers import count
+from rejoinder.words.numbers import count, share, shortened
 
 MOST_CASES = 60
 MOST_COLUMNS = 24
+FITTING = 5
+"""A table with more columns is wider than the page, and is scrolled to the side."""
+LONGEST_ERROR = 100
 
 _WORDS: dict[RowOutcome, str] = {
     "first": "passed on the first try",
@@ -29,7 +37,20 @@ _WORDS: dict[RowOutcome, str] = {
 
 def row_address(row: RowView, prefix: str) -> str:
     """Where a conversation is found, behind the prefix of a report (`#`) or of a run in the viewer."""
-    return f"{prefix}/c/{address(row.suite, row.case, row.target, row.variant or '-', str(row.trial))}"
+    return f"{prefix}/c/{_place(row)}"
+
+
+def pair_address(one: RowView, other: RowView, prefix: str) -> str:
+    """Where two conversations of a case stand beside each other."""
+    return f"{prefix}/compare/{_place(one)}/{address(*_parts(other))}"
+
+
+def _place(row: RowView) -> str:
+    return address(row.suite, row.case, *_parts(row))
+
+
+def _parts(row: RowView) -> tuple[str, str, str]:
+    return row.target, row.variant or "-", str(row.trial)
 
 
 _WORST: tuple[RowOutcome, ...] = ("first", "recovered", "failed", "error")
@@ -63,6 +84,11 @@ class Cell(Struct):
         return self.finished - self.passed
 
     @property
+    def rank(self) -> tuple[int, int]:
+        """The larger, the worse."""
+        return self.lost, self.outcomes.recovered
+
+    @property
     def commonest(self) -> RowOutcome:
         """The outcome of most trials; of equal numbers the worst."""
         return max(reversed(_WORST), key=lambda outcome: self.ways.get(outcome, 0))
@@ -78,14 +104,16 @@ class Cell(Struct):
         self.ways[row.outcome] = self.ways.get(row.outcome, 0) + 1
 
 
+_Cells: TypeAlias = dict[str, Cell]
+
+
 class Grid:
     """Collects the rows of a run into cells."""
 
     def __init__(self, summary: Summary) -> None:
         self._by_target, self._by_variant = len(summary.by_target) > 1, len(summary.by_variant) > 1
         self.columns = columns_of(summary) or tuple(summary.by_target)[:1]
-        self.is_of_variants = self._by_variant and not self._by_target
-        self._cases: dict[tuple[str, str], dict[str, Cell]] = {}
+        self._cases: dict[tuple[str, str], _Cells] = {}
         self._titles: dict[tuple[str, str], RowView] = {}
         self._says_more = len(self.columns) > 1 or summary.has_repeats
 
@@ -94,11 +122,16 @@ class Grid:
         """True if it says more than the list."""
         return bool(self._cases)
 
+    @property
+    def is_wide(self) -> bool:
+        """True if it has to be scrolled to the side."""
+        return len(self.columns) > FITTING
+
     def add(self, row: RowView) -> None:
         """Only what a cell shows is kept of the row."""
         if not self._says_more:
             return
-        row = structs.replace(row, why="", said="", span=None, clusters=(), used="", time="", cost="")
+        row = structs.replace(row, said="", span=None, clusters=(), used="", time="", cost="")
         key = row.suite, row.case
         cells = self._cases.setdefault(key, {})
         self._titles.setdefault(key, row)
@@ -111,27 +144,26 @@ class Grid:
         return " / ".join(parts)
 
     def table(self, prefix: str, board: Board) -> Markup:
-        """The worst cases, with a link to a conversation in each cell, and the pass rate of each column."""
+        """The worst cases, with a link to a conversation in each cell, and what passed of each column and row."""
         numbered = enumerate(self._cases.items())
-        worst = nsmallest(MOST_CASES, numbered, key=lambda one: (-_lost(one[1][1]), one[0]))
+        worst = nsmallest(MOST_CASES, numbered, key=lambda one: (_better(one[1][1].values()), one[0]))
         columns = self.columns[:MOST_COLUMNS]
-        rows = [self._row(key, cells, columns, prefix) for _, (key, cells) in worst]
-        shares = {row.name: row.share for row in board.rows}
-        totals = [shares[name].text or "no rate" if name in shares else "" for name in columns]
-        last = element(
-            "tr", {"class": "totals"}, element("th", {"scope": "row"}, "Pass rate"), [_total(one) for one in totals]
-        )
-        return table("matrix", ("Case", *columns, "Passed"), [*rows, last if any(totals) else None])
+        kind = "grid wide" if self.is_wide else "grid"
+        rows = [self._row(place, one, columns, prefix) for place, one in worst]
+        boards = {row.name: row for row in board.rows}
+        heads = [_head(name, boards.get(name)) for name in columns]
+        return table(kind, ("Case", *heads, "Passed"), rows)
 
-    def _row(self, key: tuple[str, str], cells: dict[str, Cell], columns: Sequence[str], prefix: str) -> Markup:
+    def _row(self, place: int, one: tuple[tuple[str, str], _Cells], columns: Sequence[str], prefix: str) -> Markup:
+        key, cells = one
         row = self._titles[key]
         tags = element("span", None, ", ".join(row.tags)) if row.tags else None
         return element(
             "tr",
             None,
-            element("th", {"scope": "row"}, element("div", {"class": "nm", "dir": "auto"}, row.title, " ", tags)),
-            [element("td", None, shown_cell(cells.get(name), name, prefix)) for name in columns],
-            _total(f"{sum(cell.passed for cell in cells.values())}/{sum(cell.finished for cell in cells.values())}"),
+            element("th", {"scope": "row", "dir": "auto", "data-by": place}, row.title, tags),
+            [grid_cell(cells.get(name), name, prefix) for name in columns],
+            _total([cells[name] for name in columns if name in cells], list(cells.values()), prefix),
         )
 
     def note(self) -> str:
@@ -141,36 +173,66 @@ class Grid:
         return shown + left
 
 
-def _total(words: str) -> Markup:
-    return element("td", {"class": "num"}, words)
+def _better(cells: Iterable[Cell]) -> tuple[int, int]:
+    """The smaller, the worse."""
+    ranks = [cell.rank for cell in cells]
+    return -sum(lost for lost, _ in ranks), -sum(again for _, again in ranks)
 
 
-def _lost(cells: dict[str, Cell]) -> int:
-    return sum(cell.lost for cell in cells.values())
+def _head(name: str, row: BoardRow | None) -> list[Child]:
+    """A column: its name, its rate, and how much passed."""
+    if row is None:
+        return [name]
+    rate = element("b", None, row.share.text) if row.share.text else None
+    return [name, element("span", None, rate, " " if rate else None, row.passed)]
 
 
-def shown_cell(cell: Cell | None, column: str, prefix: str) -> Markup:
-    """One conversation as its mark and a word; several as how many of them passed."""
+def _total(shown: Sequence[Cell], cells: Sequence[Cell], prefix: str) -> Markup:
+    """What passed of a case, and a way to see its worst conversation beside its best."""
+    passed, finished = sum(cell.passed for cell in cells), sum(cell.finished for cell in cells)
+    rate = element("span", None, share(passed / finished)) if finished else None
+    ranked = sorted((cell for cell in shown if cell.finished), key=lambda cell: cell.rank)
+    beside = _beside(ranked[-1].first, ranked[0].first, prefix) if len(ranked) > 1 else None
+    return element("td", {"class": "num", "data-by": _by(cells)}, f"{passed} of {finished} ", rate, beside)
+
+
+def _beside(one: RowView, other: RowView, prefix: str) -> Markup:
+    names = " and ".join(" / ".join(filter(None, (row.target, row.variant))) for row in (one, other))
+    return element("a", {"href": pair_address(one, other, prefix), "aria-label": f"Compare {names}"}, "Compare")
+
+
+def _by(cells: Sequence[Cell]) -> str:
+    lost, again = _better(cells)
+    return f"{-lost}.{-again:06}"
+
+
+def grid_cell(cell: Cell | None, column: str, prefix: str) -> Markup:
+    """`data-of` names the column where cells stand below each other."""
+    by = -1 if cell is None or not cell.finished else _by([cell])
+    return element("td", {"class": "of", "data-of": column, "data-by": by}, _shown(cell, prefix))
+
+
+def _shown(cell: Cell | None, prefix: str) -> Markup:
+    """One conversation as its mark and what was said; several with how many of them passed."""
     if cell is None:
-        return element("span", {"class": "cell"}, "–", _hidden("not run"))
+        return element("span", {"class": "cell"}, element("b", None, "–"), _hidden("not run"))
     row = cell.first
     if not cell.finished:
-        word = "apart" if row.aside is not None else "not sent"
-        return _link(cell, column, prefix, [mark("skipped"), element("em", None, word)], word)
-    if cell.finished > 1:
-        told, again = f"{cell.passed} of {cell.finished} passed", cell.ways.get("recovered", 0)
-        shown = [mark(cell.commonest), outcome_bar(cell.outcomes), f"{cell.passed}/{cell.finished}"]
-        return _link(cell, column, prefix, shown, f"{told} ({again} recovered)" if again else told)
-    turn = f"turn {row.recovered_on}" if row.outcome == "recovered" else ""
-    shown = {"recovered": turn, "failed": "failed", "error": "error"}.get(row.outcome, "")
-    told = f"recovered on {turn}" if turn else _WORDS[row.outcome]
-    return _link(cell, column, prefix, [mark(row.outcome, row.recovered_on), element("em", None, shown)], told)
+        return _link(row, prefix, mark("skipped"), "apart" if row.aside is not None else "not sent")
+    words = shortened(row.why, LONGEST_ERROR) if row.outcome == "error" else row.reply
+    said = element("span", {"class": "q", "dir": "auto"}, words or "no reply")
+    if cell.finished == 1:
+        turn = f" on turn {row.recovered_on}" if row.outcome == "recovered" else ""
+        return _link(row, prefix, mark(row.outcome, row.recovered_on), _hidden(f"{_WORDS[row.outcome]}{turn}: "), said)
+    again = cell.outcomes.recovered
+    told = [f"{cell.passed} of {cell.finished}", _hidden(f" passed{f' ({again} recovered)' if again else ''}: ")]
+    return _link(
+        row, prefix, mark(cell.commonest), element("span", {"class": "trials"}, outcome_bar(cell.outcomes), told), said
+    )
 
 
-def _link(cell: Cell, column: str, prefix: str, shown: Iterable[Markup | str], told: str) -> Markup:
-    row = cell.first
-    label = f"{row.title}, {column}: {told}"
-    return element("a", {"class": "cell", "href": row_address(row, prefix), "aria-label": label}, shown)
+def _link(row: RowView, prefix: str, *shown: Child) -> Markup:
+    return element("a", {"class": "cell", "href": row_address(row, prefix)}, shown)
 
 
 def _hidden(words: str) -> Markup:

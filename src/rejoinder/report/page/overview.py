@@ -3,8 +3,8 @@ two runs is in `comparison.py`.
 
 An overview is `<section id="overview" class="overview">`. The script hides it while a conversation is open, and follows
 its links to addresses of the application. Inside of a run's stand, in this order: `h1.headline`, `p.say`, `ol.board`,
-`.notes` that warn, `.clusters`, and `.folds`: `#steps`, `#gridpanel`, `#judges` and `#about`. A damaged run has
-`.damaged` with `ul.wrong`.
+`.notes` that warn, `.clusters`, and panels that take turns with the list: `#grid`, `#steps`, `#judges` and `#about`. A
+damaged run has `.damaged` with `ul.wrong`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rejoinder.report.page.charts import conditions_chart, recovery_chart
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.marks import counts_of
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
+from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.board import Board, board_of, outcomes_of
 from rejoinder.views.cases import Run
 from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, why_words
@@ -86,24 +87,20 @@ def run_overview(
         board_rows(board, prefix),
         note_list([*notes, *above]),
         why_section(run.summary, prefix, known),
-        element(
-            "div",
-            {"class": "folds"},
-            _steps(run),
-            _grid(grid, prefix, board) if grid.tells_more else None,
-            _judges(run.summary.judges),
-            _about(run, [note.text for note in told if not note.warns and note.kind not in _ABOVE]),
+        panels(
+            [
+                _grid(grid, prefix, board) if grid.tells_more else None,
+                _steps(run),
+                _judges(run.summary.judges),
+                _about(run, [note.text for note in told if not note.warns and note.kind not in _ABOVE]),
+            ],
+            prefix,
         ),
     )
 
 
 _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
-"""Notes that stand on the first screen beside warnings; all others are folded."""
-
-
-def _fold(name: str, title: str, *children: Child) -> Markup:
-    """Folded: the list of conversations stands on the first screen."""
-    return element("details", {"class": "panel", "id": name}, element("summary", None, title), *children)
+"""Notes that stand on the first screen beside warnings; all others are below "All figures"."""
 
 
 # What the headline leaves out
@@ -196,7 +193,7 @@ def _facts(run: Run) -> Markup:
     return element("dl", {"class": "facts"}, rows)
 
 
-def _about(run: Run, notes: Sequence[str]) -> Markup:
+def _about(run: Run, notes: Sequence[str]) -> Panel:
     """Facts, notes that do not put the result in doubt, and all figures."""
     details = [
         element(
@@ -207,7 +204,8 @@ def _about(run: Run, notes: Sequence[str]) -> Markup:
         )
         for detail in details_of(run.run, run.summary)
     ]
-    return _fold("about", "All figures", _facts(run), note_list(notes), element("dl", {"class": "details"}, details))
+    content = [_facts(run), note_list(notes), element("dl", {"class": "details"}, details)]
+    return Panel("about", "All figures", content)
 
 
 def note_list(notes: Sequence[str]) -> Markup | None:
@@ -218,24 +216,24 @@ def note_list(notes: Sequence[str]) -> Markup | None:
 # Charts
 
 
-def _steps(run: Run) -> Markup | None:
+def _steps(run: Run) -> Panel | None:
     """What passed at each step, and how tasks in pieces were put."""
     summary = run.summary
     groups = groups_of(summary)
     parts: list[tuple[str, Summary | TargetSummary]] = list(groups.items()) if groups else [("", summary)]
-    panels: list[Markup] = []
+    figures: list[Markup] = []
     if any(part.recovery for _, part in parts):
         told = "Share that passed at each step, of those that got there. Line: 95% interval."
-        panels.append(_panel("Recovery", told, recovery_chart(parts), _net_notes(run, parts)))
+        figures.append(_figure("Recovery", told, recovery_chart(parts), _net_notes(run, parts)))
     if any(part.by_condition for _, part in parts):
         told = "Share that passed: put whole, in one message of all pieces, or one piece per turn. Line: 95% interval."
-        panels.append(_panel("Tasks in pieces", told, conditions_chart(parts)))
-    return _fold("steps", "Steps", element("div", {"class": "charts"}, panels)) if panels else None
+        figures.append(_figure("Tasks in pieces", told, conditions_chart(parts)))
+    return Panel("steps", "Steps", element("div", {"class": "charts"}, figures)) if figures else None
 
 
-def _panel(title: str, told: Child, chart: Markup, more: Child = None) -> Markup:
+def _figure(title: str, told: Child, chart: Markup, more: Child = None) -> Markup:
     caption = element("figcaption", None, element("h2", None, title), element("p", None, told))
-    return element("figure", {"class": "panel"}, caption, chart, more)
+    return element("figure", None, caption, chart, more)
 
 
 def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup | None:
@@ -259,11 +257,12 @@ def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -
     return element("p", {"class": "net"}, "Net recovery is not measured: add ", option, " to the suite.")
 
 
-def _grid(grid: Grid, prefix: str, board: Board) -> Markup:
-    what = "variants" if grid.is_of_variants else "targets"
-    title = f"Cases and {what}" if len(grid.columns) > 1 else "Cases"
+def _grid(grid: Grid, prefix: str, board: Board) -> Panel:
+    hint = element("span", {"class": "hint"}, " Press x on two cells of a case to compare them.")
+    told = element("p", {"class": "note"}, grid.note(), hint if len(grid.columns) > 1 else None)
+    made = grid.table(prefix, board)
     region = {"class": "gridwrap", "tabindex": 0, "role": "region", "aria-label": "Table of cases"}
-    return _fold("gridpanel", title, element("p", None, grid.note()), element("div", region, grid.table(prefix, board)))
+    return Panel("grid", "Grid", [told, element("div", region, made) if grid.is_wide else made])
 
 
 # Judges
@@ -280,18 +279,17 @@ def judge_words(judge: JudgeSummary) -> str:
     return f"{', '.join(parts) or 'tested'} ({count(passport.labels, 'label')})"
 
 
-def _judges(judges: Sequence[JudgeSummary]) -> Markup | None:
+def _judges(judges: Sequence[JudgeSummary]) -> Panel | None:
     asked = [judge for judge in judges if judge.judged or judge.errors]
     if not asked:
         return None
     more = len(asked) - MOST_JUDGES
-    return _fold(
-        "judges",
-        "Judges",
-        element("p", None, "How reliable each judge is."),
+    content = [
+        element("p", {"class": "note"}, "How reliable each judge is."),
         [_judge(judge, title) for judge, title in zip(asked, judge_titles(asked)[:MOST_JUDGES], strict=False)],
         element("p", None, f"And {count(more, 'more judge')}.") if more > 0 else None,
-    )
+    ]
+    return Panel("judges", "Judges", content)
 
 
 def judge_titles(judges: Sequence[JudgeSummary]) -> list[str]:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.report.page.grid import Cell, shown_cell
+from rejoinder.report.page.grid import Cell, grid_cell
 from rejoinder.report.page.markup import Child, Markup, element, table
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
@@ -115,13 +115,13 @@ def _table(found: list[Past]) -> Markup:
     return element(
         "div",
         {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "The case in each run"},
-        table("table matrix", ("Run", *columns), [_row(past, columns) for past in found]),
+        table("table grid", ("Run", *columns), [_row(past, columns) for past in found]),
     )
 
 
 def _row(past: Past, columns: list[str]) -> Markup:
     cells, prefix = past.cells, f"/runs/{past.listed.row.id}"
-    shown = [element("td", {"data-of": one}, shown_cell(cells.get(one), one, prefix)) for one in columns]
+    shown = [grid_cell(cells.get(one), one, prefix) for one in columns]
     return element("tr", None, element("th", {"scope": "row"}, _run(past.listed)), shown)
 
 

@@ -159,7 +159,7 @@ def _show(pairings: Pairings, request: Request) -> Response:
     worse = found.index.find(Query(show="worse"), 0, MOST_PLAIN)
     plain = plain_table("Passed in A and not in B", worse.rows, worse.total, prefix=f"/runs/{b.id}")
     at = f"/compare/{a.id}/{b.id}"
-    overview = comparison_overview(found.found, why=why_of_pairs(found.b.summary, at, found.reasons))
+    overview = comparison_overview(found.found, at, why=why_of_pairs(found.b.summary, at, found.reasons))
     shown = _with_links(overview, a.id, b.id)
     return page(head.title, shown, data, run=f"{a.id} and {b.id}", at=at, plain=plain)
 

@@ -36,11 +36,12 @@ async function showPlace(scroll) {
   app?.classList.toggle('split', !isRun);
   app?.classList.toggle('wide', placeNow.page === 'compare');
   detailBox.hidden = isRun;
+  showView();
   if (isRun) {
     fill(detailBox);
     document.title = pageTitle;
     draw(true);
-    if (wasOpen) backToList(scroll);
+    if (wasOpen) (listPane.hidden ? backToGrid : backToList)(scroll);
     return;
   }
   const at = placeNow.address ? await dataSource.place(placeNow.address, queryNow()) : -1;
@@ -59,8 +60,8 @@ async function showPlace(scroll) {
   toTurn();
 }
 
-/** Scrolls to the list, below the head of the page. */
-const toList = () => scrollBy(0, areaOf(listPane).top - 48);
+/** Scrolls to the list, or to what is shown instead, below the head of the page. */
+const toList = () => scrollBy(0, areaOf(document.querySelector('.views') ?? listPane).top - 48);
 
 /** @param {number} [scroll] */
 function backToList(scroll) {
@@ -101,11 +102,12 @@ function clicked(event) {
     rowsBox.focus();
     return;
   }
-  const place = addresses.of(link);
+  const place = addresses.of(link), view = link.getAttribute('data-view');
   if (!place) return;
   event.preventDefault();
   const filter = place.query;
-  if (place.page === 'run' && filter) {
+  if (view != null) choose({ view });
+  else if (place.page === 'run' && filter) {
     go({ ...place, query: placeNow.query });
     choose(filter).then(() => {
       toList();
@@ -121,10 +123,7 @@ function moved(event) {
   refresh().then(() => showPlace(event.state?.scroll));
 }
 
-/**
- * @param {Source} from
- * @param {Addresses} where
- */
+/** @param {Source} from @param {Addresses} where */
 async function startApp(from, where) {
   dataSource = from;
   addresses = where;
@@ -134,6 +133,7 @@ async function startApp(from, where) {
   work?.replaceChildren(listPane, detailBox);
   if (work) work.hidden = false;
   makeList();
+  startGrid();
   showQuery();
   startKeys();
   listen(document, 'click', clicked);

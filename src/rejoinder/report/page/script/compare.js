@@ -4,8 +4,7 @@
 const MOST_COMPARED = 400000;
 
 /**
- * The words of two texts that the other has not: marks for both. Null where most are different, and colour would say
- * nothing.
+ * The words of two texts that the other has not: marks for both. Null where most differ, and colour would say nothing.
  *
  * @param {string} a
  * @param {string} b
@@ -54,12 +53,7 @@ function firstDifference(a, b) {
   return a.length === b.length ? [0, ''] : [Math.min(a.length, b.length) + 1, 'reply'];
 }
 
-/**
- * @param {[number, string]} difference
- * @param {Turn | undefined} a
- * @param {Turn | undefined} b
- * @param {[string, string]} names
- */
+/** @param {[number, string]} difference @param {Turn | undefined} a @param {Turn | undefined} b @param {[string, string]} names */
 function differenceWords([turn, kind], a, b, names) {
   const start = `First difference, turn ${turn}: `;
   if (!a || !b) return `${start}only ${names[a ? 0 : 1]} continues`;
@@ -68,24 +62,20 @@ function differenceWords([turn, kind], a, b, names) {
   return start + [a, b].map((each, n) => `${names[n]} ${{ passed: 'passes', failed: 'fails', error: 'has an error' }[each.outcome]}`).join(', ');
 }
 
-/**
- * @param {Turn | undefined} turn
- * @param {Conversation} talk
- * @param {Mark[] | undefined} marks
- * @param {string} name
- */
+/** @param {Turn | undefined} turn @param {Conversation} talk @param {Mark[] | undefined} marks @param {string} name */
 function sideView(turn, talk, marks, name) {
   if (!turn) return h('div.side.gone', { 'data-name': name }, /first|recovered/.test(talk.row.outcome) ? 'Had already passed.' : 'Ended before this turn.');
   const { checks = [] } = turn;
   return h('div.side', { 'data-name': name }, replyView(turn, marks, true), h('div.checks', checks.map((check, n) => checkView(check, [n], turn, talk))));
 }
 
-/**
- * @param {Conversation} a
- * @param {Conversation} b
- * @param {[string, string]} names
- * @param {[Place, Place]} places
- */
+/** Two prompts that differ, with the words that one side alone has. @param {(string | undefined)[]} texts @param {[string, string]} names */
+const promptsView = ([a, b], names) => [a, b].map((text, n) => text == null ? h('div') : h('div.side.asked', { 'data-name': names[n] }, askedView(text, otherWords(a ?? '', b ?? '')?.[n])));
+
+/** Both system prompts, open where they differ. @param {Conversation} a @param {Conversation} b @param {[string, string]} names @returns {Child} */
+const systemsView = (a, b, names) => a.system === b.system ? systemView(a) : h('div.pair', h('div.th', h('h2', 'System prompts differ')), promptsView([a.system, b.system].map(text => text || 'None'), names));
+
+/** @param {Conversation} a @param {Conversation} b @param {[string, string]} names @param {[Place, Place]} places */
 function pairView(a, b, names, places) {
   const { pair } = dataSource.head(), runs = !placeNow.other && pair ? [pair.a, pair.b] : null;
   const one = a.turns ?? [], two = b.turns ?? [], difference = firstDifference(one, two), [first] = difference;
@@ -93,14 +83,14 @@ function pairView(a, b, names, places) {
     const p = one[n], q = two[n], marks = p?.response && q?.response ? otherWords(p.response, q.response) : null;
     return [n + 1 === first && h('p.split-at', { id: 'first' }, h('span', plain(differenceWords(difference, p, q, names)))),
       h('section.pair', { id: `t${n + 1}`, tabindex: '-1', 'aria-label': `Turn ${n + 1}` }, h('div.th', h('h2', `Turn ${n + 1}`)),
-        p && q && p.prompt === q.prompt ? h('div.asked.both', askedView(p.prompt)) : [p, q].map(turn => h('div.asked', turn && askedView(turn.prompt))),
+        p && q && p.prompt === q.prompt ? h('div.asked.both', askedView(p.prompt)) : promptsView([p?.prompt, q?.prompt], names),
         sideView(p, a, marks?.[0], names[0]), sideView(q, b, marks?.[1], names[1]))];
   });
   return h('div.inner.cmp',
-    h('header.dhead', pathView(b.row), h('h1', foreign(b.row.title || b.row.case)),
+    h('header.dhead', pathView(b.row), titleView(b),
       h('p.note', first ? h('a', { href: addresses.href({ ...placeNow, turn: first }) }, `They differ from turn ${first} on`) : 'No difference in prompts, replies and verdicts'),
       h('div.pair.heads', [a, b].map(({ row }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', plain(runs[n])), stateView(row),
         h('span.sub', [row.used, row.time].filter(fact => fact).join(', ')))))),
-    (a.system || b.system) && h('div.pair', [a, b].map(talk => h('div', systemView(talk)))),
+    systemsView(a, b, names),
     rows);
 }

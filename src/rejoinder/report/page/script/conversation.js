@@ -23,8 +23,11 @@ const saidView = (text, marks = []) => textView(text, [...marks, ...soughtIn(tex
  */
 const messageView = (who, css, ...what) => h(`div.msg.${css}`, h('div.who', { title: inertText(who) }, foreign(who)), h('div', what));
 
-/** What a person or a script asked; logs keep their columns. @param {string} text */
-const askedView = text => h(isLog(text) ? 'div.raw' : 'div', saidView(text));
+/** What a person or a script asked; logs keep their columns. @param {string} text @param {Mark[]} [marks] */
+const askedView = (text, marks) => h(isLog(text) ? 'div.raw' : 'div', saidView(text, marks));
+
+/** The title. Where it is what was asked, the first turn shows it. @param {Conversation} talk @returns {Child} */
+const titleView = ({ row, turns = [] }) => h(row.title === turns[0]?.prompt ? 'h1.sr' : 'h1', foreign(row.title || row.case));
 
 /** @param {Tool} tool */
 function toolView({ name, server, arguments: words, result, status, note }) {
@@ -213,7 +216,7 @@ function conversationView(talk, siblings) {
   const { row, turns = [], checks = [], notes = [], course = [], fork, control, error, file, line } = talk, roots = treeOf(turns);
   const told = course.filter(([label]) => label !== 'steps').map(([label, text]) => `${label.replace(/^./, letter => letter.toUpperCase())}: ${text}.`);
   return h('div.inner',
-    h('header.dhead', pathView(row, file && `${file}${line ? `:${line}` : ''}`), h('h1', foreign(row.title || row.case)),
+    h('header.dhead', pathView(row, file && `${file}${line ? `:${line}` : ''}`), titleView(talk),
       h('div.meta', stateView(row), foreigns(whose(row)),
         foreigns([row.score && `score ${row.score}`, row.used, row.time, row.cost].flatMap(fact => fact || [])),
         h('span.acts', compareView(talk, siblings), actions.conversation.map(make => make(talk)))),

@@ -59,7 +59,7 @@ const areaOf = element => element.getBoundingClientRect();
 /** @param {Element | null} element */
 const hasFocus = element => document.activeElement === element;
 
-/** Focuses without scrolling. @param {HTMLElement | null} element */
+/** Focuses without scrolling. @param {HTMLElement | null | undefined} element */
 const focusOn = element => element?.focus({ preventScroll: true });
 
 /**

@@ -5,7 +5,7 @@
 const helpBox = h('dialog.help', { 'aria-labelledby': 'h-help' });
 
 /** Has the list the focus, or nothing? */
-const isListActive = () => hasFocus(rowsBox) || hasFocus(document.body);
+const isListActive = () => !listPane.hidden && (hasFocus(rowsBox) || hasFocus(document.body));
 
 /** @type {Key} */
 const modeKey = { key: 'm', says: 'read replies, or see them raw', press: () => setRaw(!isRaw) };
@@ -14,7 +14,8 @@ const modeKey = { key: 'm', says: 'read replies, or see them raw', press: () => 
 const keyList = [
   { key: 'j', says: 'next conversation', press: () => move(1) },
   { key: 'k', says: 'previous conversation', press: () => move(-1) },
-  { key: 'ArrowDown ArrowUp', press: key => hasFocus(rowsBox) && move(key === 'ArrowUp' ? -1 : 1) },
+  { key: 'ArrowDown ArrowUp', press: key => hasFocus(rowsBox) ? move(key === 'ArrowUp' ? -1 : 1) : walkGrid(key) },
+  { key: 'ArrowLeft ArrowRight', press: walkGrid },
   { key: 'Home End', press: key => hasFocus(rowsBox) && move(key === 'Home' ? -listNow.total : listNow.total) },
   { key: 'Enter', says: 'open it', press: () => isListActive() && listNow.at >= 0 && openRow() },
   { key: 'Escape', says: 'back to the run', press: () => placeNow.page !== 'run' && closeDetail() },
@@ -26,6 +27,8 @@ const keyList = [
   { key: '1 2 3 4 5 6', says: 'the pills, from left to right', press: key => choose({ show: pills()[Number(key) - 1]?.[0] ?? queryNow().show }) },
   { key: 'e', says: 'unfold everything', press: unfoldAll },
   modeKey,
+  { key: 'g', says: 'grid of cases, and back', press: toggleGrid },
+  { key: 'x', says: 'compare two cells of the grid', press: chooseCell },
   { key: 'c', says: 'copy the link', press: () => copy(location.href, 'Link') },
   { key: 't', says: 'light, dark, as the system', press: nextTheme },
   { key: '?', says: 'this list', press: help },
@@ -33,6 +36,7 @@ const keyList = [
 
 function focusSearch() {
   if (innerWidth <= NARROW && placeNow.page !== 'run') closeDetail();
+  if (listPane.hidden) choose({});
   searchBox.focus();
   searchBox.select();
 }

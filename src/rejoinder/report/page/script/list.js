@@ -60,11 +60,12 @@ const queryNow = () => placeNow.query ?? NO_QUERY;
 /** @param {Row} row @returns {Place} */
 const placeOfRow = row => ({ ...RUN, page: 'conversation', address: addressOf(row) });
 
-/** Changes the filter. The address follows without a new entry in the history. @param {Partial<Query>} change */
+/** Changes the filter or the view. The address follows without a new entry in the history. @param {Partial<Query>} change */
 function choose(change) {
-  placeNow = { ...placeNow, query: { ...queryNow(), ...change } };
+  placeNow = { ...placeNow, query: { ...queryNow(), view: '', ...change } };
   history.replaceState(history.state, '', addresses.href(placeNow));
   if (!('q' in change)) showQuery();
+  showView();
   return refresh();
 }
 
@@ -214,6 +215,7 @@ function changeWords(row) {
 
 /** @param {number} by */
 async function move(by) {
+  if (listPane.hidden) return choose({});
   if (!listNow.total) return;
   listNow.at = Math.max(0, Math.min(listNow.total - 1, listNow.at + by));
   reveal();

@@ -1,36 +1,10 @@
 /* A report: its source is an index in columns and blocks of conversations, packed inside of the page. It begins here. */
 
-/**
- * @typedef {object} Columns
- * @property {number[]} case
- * @property {number[]} target
- * @property {number[]} variant
- * @property {number[]} trial
- * @property {number[]} outcome
- * @property {number[]} word a place in the texts, as in all columns of texts
- * @property {number[]} length
- * @property {number[]} time
- * @property {number[]} recovered_on
- * @property {number[]} why
- * @property {number[]} said
- * @property {number[]} same
- * @property {number[][]} clusters places in the texts
- * @property {number[]} aside
- * @property {number[]} body
- * @property {number[]} [change]
- * @property {number[]} [before]
- * @property {number[]} [before_word]
- * @property {number[]} [differs]
- */
-/**
- * @typedef {object} Index
- * @property {Head} head
- * @property {[string, string, string, string[]][]} cases
- * @property {string[]} targets
- * @property {string[]} variants
- * @property {string[]} texts
- * @property {Columns} columns
- */
+/** @typedef {'case' | 'target' | 'variant' | 'trial' | 'outcome' | 'recovered_on' | 'body'} Numbers */
+/** @typedef {'word' | 'length' | 'time' | 'why' | 'said' | 'same' | 'aside'} Texts places in the texts */
+/** @typedef {Partial<Record<'change' | 'before' | 'before_word' | 'differs', number[]>>} OfPairs */
+/** @typedef {Record<Numbers | Texts, number[]> & OfPairs & {clusters: number[][]}} Columns */
+/** @typedef {{head: Head, cases: [string, string, string, string[]][], targets: string[], variants: string[], texts: string[], columns: Columns}} Index */
 /** @typedef {Conversation | (Conversation | null)[]} Packed a conversation, or the two of a pair */
 
 /** The order of the list: what went wrong comes first. */

@@ -8,7 +8,7 @@ function serverSource(base, given) {
   const head = /** @type {Head} */ ({ ...given.head, tags: given.tags ?? [] });
   let found = given.found ?? null, sought = given.query?.q ?? '', number = 0;
   /** @param {Query} query */
-  const isFirst = query => JSON.stringify({ ...NO_QUERY, ...given.query }) === JSON.stringify({ ...NO_QUERY, ...query });
+  const isFirst = query => JSON.stringify({ ...NO_QUERY, ...given.query }) === JSON.stringify({ ...NO_QUERY, ...query, view: '' });
   /** @param {Address} address */
   const named = ({ suite, case: name, target, variant, trial, side }) => ({ suite, case: name, target, variant, trial, side });
   /** Filters beside an address, which has a target and a variant of its own. @param {Query} query */

@@ -38,7 +38,6 @@
  * @property {number} block conversations a block
  * @property {Record<string, string>} [judges] what is known of a judge, by its digest
  * @property {boolean} [fork] may the command be offered?
- * @property {string} version
  * @property {{a: string, b: string} | null} [pair] the two runs that are compared
  * @property {string[]} [tags] of all cases, to choose from
  * @property {number} [total] conversations in all
@@ -117,7 +116,7 @@
  * @property {{type: string, message: string, turn: number} | null} [error]
  */
 /** @typedef {{suite: string, case: string, target: string, variant: string | null, trial: number, side?: 'a' | 'b'}} Address */
-/** @typedef {{show: string, target: string, variant: string, tag: string, q: string, why: string}} Query */
+/** @typedef {{show: string, target: string, variant: string, tag: string, q: string, why: string, view: string}} Query `view`: the panel that is shown instead of the list */
 /**
  * @typedef {object} Place what the address bar says
  * @property {'run' | 'conversation' | 'compare'} page
@@ -143,15 +142,12 @@
  */
 
 /** @type {Query} */
-const NO_QUERY = { show: '', target: '', variant: '', tag: '', q: '', why: '' };
+const NO_QUERY = { show: '', target: '', variant: '', tag: '', q: '', why: '', view: '' };
 
 /** @param {Row} row @returns {Address} */
 const addressOf = row => ({ suite: row.suite, case: row.case, target: row.target, variant: row.variant ?? null, trial: row.trial });
 
-/**
- * @param {Address | null} one
- * @param {Address | null} other
- */
+/** @param {Address | null} one @param {Address | null} other */
 const isSame = (one, other) => !!one && !!other && namesOf(one).join('/') === namesOf(other).join('/');
 
 /** Each name in percent signs, so that a slash in it parts nothing. @param {Address} address */
