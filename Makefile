@@ -126,6 +126,7 @@ bench: $(STAMP) $(WEB)
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/viewer.py --runs 3
 	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python benchmarks/first_row.py --runs 3
 
 clean:
 	rm -rf $(VENV) .venv-* .web dist build .pytest_cache .ruff_cache .hypothesis
