@@ -1,7 +1,7 @@
 """Cases by targets and variants: what each of them said, the worst cases first.
 
-`table.grid` with a `td.of` for each column: `a.cell` with a mark, what came of it in words, and the first words of the
-reply (`.q`). `data-by` is what the script sorts by: how much was lost; of a case its place.
+`table.grid` with a `td.of` for each column: `a.cell` with a mark, its outcome in words, and the first words of the reply
+(`.q`). The script sorts by `data-by`: how much was lost; in the column of cases their places.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rejoinder.words.numbers import count, share, shortened
 
 MOST_CASES = 60
 MOST_COLUMNS = 24
-FITTING = 5
-"""A table with more columns is wider than the page, and is scrolled to the side."""
+FITTING = 7
+"""A table with more columns, with those at its sides, is wider than the page and is scrolled to the side."""
 LONGEST_ERROR = 100
 
 _WORDS: dict[RowOutcome, str] = {
@@ -36,12 +36,12 @@ _WORDS: dict[RowOutcome, str] = {
 
 
 def row_address(row: RowView, prefix: str) -> str:
-    """Where a conversation is found, behind the prefix of a report (`#`) or of a run in the viewer."""
+    """The address of a conversation, behind the prefix of a report (`#`) or of a run in the viewer."""
     return f"{prefix}/c/{_place(row)}"
 
 
 def pair_address(one: RowView, other: RowView, prefix: str) -> str:
-    """Where two conversations of a case stand beside each other."""
+    """The address of two conversations of a case side by side."""
     return f"{prefix}/compare/{_place(one)}/{address(*_parts(other))}"
 
 
@@ -122,11 +122,6 @@ class Grid:
         """True if it says more than the list."""
         return bool(self._cases)
 
-    @property
-    def is_wide(self) -> bool:
-        """True if it has to be scrolled to the side."""
-        return len(self.columns) > FITTING
-
     def add(self, row: RowView) -> None:
         """Only what a cell shows is kept of the row."""
         if not self._says_more:
@@ -148,11 +143,10 @@ class Grid:
         numbered = enumerate(self._cases.items())
         worst = nsmallest(MOST_CASES, numbered, key=lambda one: (_better(one[1][1].values()), one[0]))
         columns = self.columns[:MOST_COLUMNS]
-        kind = "grid wide" if self.is_wide else "grid"
         rows = [self._row(place, one, columns, prefix) for place, one in worst]
         boards = {row.name: row for row in board.rows}
         heads = [_head(name, boards.get(name)) for name in columns]
-        return table(kind, ("Case", *heads, "Passed"), rows)
+        return grid_table(("Case", *heads, "Passed"), rows, "Table of cases")
 
     def _row(self, place: int, one: tuple[tuple[str, str], _Cells], columns: Sequence[str], prefix: str) -> Markup:
         key, cells = one
@@ -173,6 +167,14 @@ class Grid:
         return shown + left
 
 
+def grid_table(heads: Sequence[Child], rows: Child, label: str) -> Markup:
+    """One that fits is never in a box of its own, which would cut rows and keep its heads from staying in sight."""
+    if len(heads) <= FITTING:
+        return table("grid", heads, rows)
+    box = {"class": "gridwrap", "tabindex": 0, "role": "region", "aria-label": label}
+    return element("div", box, table("grid wide", heads, rows))
+
+
 def _better(cells: Iterable[Cell]) -> tuple[int, int]:
     """The smaller, the worse."""
     ranks = [cell.rank for cell in cells]
@@ -188,7 +190,7 @@ def _head(name: str, row: BoardRow | None) -> list[Child]:
 
 
 def _total(shown: Sequence[Cell], cells: Sequence[Cell], prefix: str) -> Markup:
-    """What passed of a case, and a way to see its worst conversation beside its best."""
+    """How much of a case passed, and a link that shows its worst conversation beside its best."""
     passed, finished = sum(cell.passed for cell in cells), sum(cell.finished for cell in cells)
     rate = element("span", None, share(passed / finished)) if finished else None
     ranked = sorted((cell for cell in shown if cell.finished), key=lambda cell: cell.rank)
@@ -207,7 +209,7 @@ def _by(cells: Sequence[Cell]) -> str:
 
 
 def grid_cell(cell: Cell | None, column: str, prefix: str) -> Markup:
-    """`data-of` names the column where cells stand below each other."""
+    """`data-of` names the column on phones, which have a line for each cell."""
     by = -1 if cell is None or not cell.finished else _by([cell])
     return element("td", {"class": "of", "data-of": column, "data-by": by}, _shown(cell, prefix))
 

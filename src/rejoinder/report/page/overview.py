@@ -260,9 +260,7 @@ def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -
 def _grid(grid: Grid, prefix: str, board: Board) -> Panel:
     hint = element("span", {"class": "hint"}, " Press x on two cells of a case to compare them.")
     told = element("p", {"class": "note"}, grid.note(), hint if len(grid.columns) > 1 else None)
-    made = grid.table(prefix, board)
-    region = {"class": "gridwrap", "tabindex": 0, "role": "region", "aria-label": "Table of cases"}
-    return Panel("grid", "Grid", [told, element("div", region, made) if grid.is_wide else made])
+    return Panel("grid", "Grid", [told, grid.table(prefix, board)])
 
 
 # Judges

@@ -1,4 +1,4 @@
-"""What takes turns in one place of a page: the list of conversations, and panels with the same facts in other forms.
+"""Panels that take turns with the list of conversations in one place of a page.
 
 `nav.views` has a link for each, `a[data-view]`, and `section.view` with its name as `id` is a panel. The script shows
 the one that the address names (`?view=grid`), and the list where it names none. Without JavaScript all are shown.

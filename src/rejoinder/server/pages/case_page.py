@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.report.page.grid import Cell, grid_cell
-from rejoinder.report.page.markup import Child, Markup, element, table
+from rejoinder.report.page.grid import Cell, grid_cell, grid_table
+from rejoinder.report.page.markup import Child, Markup, element
 from rejoinder.run_files import RunDamaged
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import pieces
@@ -112,11 +112,7 @@ def _sum(found: list[Past]) -> str:
 
 def _table(found: list[Past]) -> Markup:
     columns = list(dict.fromkeys(_column(row) for past in found for row in past.rows))[:MOST_COLUMNS]
-    return element(
-        "div",
-        {"class": "tablewrap", "tabindex": 0, "role": "region", "aria-label": "The case in each run"},
-        table("table grid", ("Run", *columns), [_row(past, columns) for past in found]),
-    )
+    return grid_table(("Run", *columns), [_row(past, columns) for past in found], "The case in each run")
 
 
 def _row(past: Past, columns: list[str]) -> Markup:

@@ -22,7 +22,7 @@ function startLabels() {
     const reply = given ?? await attempt(() => fetchData('/data/label/reply', { run, check, id: item?.id }));
     if (!reply) return;
     const note = h('span.about');
-    fill(box, progress(), last, h('article.panel', h('h2', { dir: 'auto' }, plain(reply.title)), h('div.msg.asked', h('div.who', 'Question'), h('div', askedView(reply.prompt))), h('div.msg.said', h('div.who', 'Reply'), h('div', replyTextView(reply.reply)))),
+    fill(box, progress(), last, h('article.panel', reply.title !== reply.prompt && h('h2', { dir: 'auto' }, plain(reply.title)), h('div.msg.asked', h('div.who', 'Question'), h('div', askedView(reply.prompt))), h('div.msg.said', h('div.who', 'Reply'), h('div', replyTextView(reply.reply)))),
       pageData.acts ? h('div.acts.labelacts', buttonView(['Pass ', h('kbd', 'p')], () => label('pass')), buttonView(['Fail ', h('kbd', 'f')], () => label('fail')), buttonView(['Skip ', h('kbd', 's')], skip), buttonView(['Note ', h('kbd', 'n')], () => write(note)), note)
         : h('p.note', 'This server only shows runs: labels cannot be given here.'));
     scrollTo(0, 0);
