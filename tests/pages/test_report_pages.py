@@ -57,6 +57,14 @@ PAIRS = [
 ]
 
 
+PAINT = """name => {
+    const one = document.createElement('span');
+    one.style.color = `var(--${name})`;
+    document.body.append(one);
+    return getComputedStyle(one).color;
+}"""
+
+
 def titles(desk: Desk) -> dict[str, str]:
     return {address(result): result.title for result in desk.a.results}
 
@@ -128,6 +136,27 @@ def test_twice_the_size_of_letters_needs_no_scrolling_to_the_side(tabs: Tabs, de
     assert tab.overflow() <= 0
     tab.go(PLACES[3].at, PLACES[3].title)
     assert tab.overflow() <= 0
+
+
+def test_reasons_are_never_cut_on_a_wide_screen_or_on_paper(tabs: Tabs, desk: Desk) -> None:
+    for screen, media in ((DESK, "screen"), (Screen(720), "print")):
+        tab = tabs(desk.report(), screen=screen)
+        tab.page.emulate_media(media=media)
+        cut = "found => found.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+        assert tab.page.eval_on_selector_all(".clusters, .clusters ul", cut) == 0
+        assert (
+            tab.page.evaluate("getComputedStyle(document.querySelector('.brow')).gridTemplateColumns.split(' ').length")
+            == 4
+        )
+
+
+def test_a_colour_means_one_thing(tabs: Tabs, desk: Desk) -> None:
+    """What is not known to be reliable is no failure, and where two replies part is neither better nor worse."""
+    tab = tabs(desk.report(), "#/?view=judges")
+    failed = tab.page.evaluate(PAINT, "fail")
+    assert tab.page.evaluate("getComputedStyle(document.querySelector('.uncal')).color") != failed
+    tab.go(PLACES[-2].at, PLACES[-2].title)
+    assert tab.page.evaluate("getComputedStyle(document.querySelector('.split-at')).color") != failed
 
 
 # On paper

@@ -55,8 +55,10 @@ def pages_of(desk: Desk) -> dict[str, str]:
         "runs": "/",
         "suite": "/?suite=service-desk",
         "run": f"/runs/{b}",
+        "grid": f"/runs/{b}?view=grid",
         "conversation": f"/runs/{b}/{refund}",
         "compare": f"/compare/{a}/{b}",
+        "figures": f"/compare/{a}/{b}?view=figures",
         "pair": f"/compare/{a}/{b}/{refund}",
         "case": "/cases/service-desk/refund-window",
         "judge": f"/judges/{judge_of(desk)}",
@@ -89,6 +91,60 @@ def test_every_page_is_quiet_fits_and_has_no_barriers(
         found += tab.faults(name, screen)
         tab.page.context.close()
     assert not found, "\n".join(found)
+
+
+@pytest.fixture
+def repeated(project: Project, browser: Chromium) -> Path:
+    """A run of two variants, three trials each, of which one passes after a follow-up."""
+    target = scripted("geo", "Basel", "It is Bern")
+    checks = {"icontains": "bern", "prompt": "Are you sure?", "checks": [{"icontains": "bern"}]}
+    ask = {"prompt": "Name the {{ var('what') }} of Switzerland.", "checks": [checks]}
+    variants = [
+        {"name": "terse", "system_prompt": "Answer in one short word.", "vars": {"what": "capital"}},
+        {"name": "warm", "system_prompt": "Answer in one warm word.", "vars": {"what": "seat"}},
+    ]
+    evals = [{"id": "a", **ask}, {**case("b", {"icontains": "basel"})}]
+    run(
+        project,
+        {"name": "plain", "targets": [target], "target": "geo", "variants": variants, "evals": evals},
+        "--repeat",
+        "3",
+    )
+    [made] = run_folders(project.folder)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", SCREENS, ids=str)
+def test_repeats_and_variants_have_no_barriers(
+    repeated: Path, project: Project, serve: Serve, tabs: Tabs, pictures: Path, screen: Screen
+):
+    base, found = serve(project.folder), list[str]()
+    pair = "compare/plain/a/geo/terse/1/geo/warm/1"
+    places = {
+        "grid": f"/runs/{repeated.name}?view=grid",
+        "case": "/cases/plain/a",
+        "pair": f"/runs/{repeated.name}/{pair}",
+    }
+    for name, path in places.items():
+        tab = tabs(f"{base}{path}", screen=screen)
+        tab.page.wait_for_selector("#detail .pair.heads" if name == "pair" else ".trials")
+        tab.page.screenshot(path=pictures / f"viewer-repeats-{name}-{screen}.png")
+        found += tab.faults(name, screen)
+        assert_kept_to_itself(tab, base, [])
+        tab.page.context.close()
+    assert not found, "\n".join(found)
+
+
+def test_two_prompts_that_differ_stand_open_with_their_words_compared(
+    repeated: Path, project: Project, serve: Serve, tabs: Tabs
+):
+    tab = tabs(f"{serve(project.folder)}/runs/{repeated.name}/compare/plain/a/geo/terse/1/geo/warm/1")
+    tab.page.wait_for_selector("#detail .pair.heads")
+    assert tab.page.locator("#detail .asked .da").all_inner_texts() == ["short", "capital"]
+    assert tab.page.locator("#detail .asked .db").all_inner_texts() == ["warm", "seat"]
+    assert tab.page.locator("#detail h2").first.inner_text() == "System prompts differ"
+    assert tab.logged == []
 
 
 def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):

@@ -1,7 +1,7 @@
 """Cases by targets and variants: what each of them said, the worst cases first.
 
-`table.grid` with a `td.of` for each column: `a.cell` with a mark, its outcome in words, and the first words of the reply
-(`.q`). The script sorts by `data-by`: how much was lost; in the column of cases their places.
+`table.grid` with a `td.of` for each column: `a.cell` with a mark, its outcome in words, and the first words of the
+reply (`.q`). The script sorts by `data-by`: how much was lost; in the column of cases their places.
 """
 
 from __future__ import annotations
