@@ -26,7 +26,7 @@ const messageView = (who, css, ...what) => h(`div.msg.${css}`, h('div.who', { ti
 /** What a person or a script asked; logs keep their columns. @param {string} text @param {Mark[]} [marks] */
 const askedView = (text, marks) => h(isLog(text) ? 'div.raw' : 'div', saidView(text, marks));
 
-/** The title. Where it is what was asked, the first turn shows it. @param {Conversation} talk @returns {Child} */
+/** The title, unless the first turn shows it. @param {Conversation} talk @returns {Child} */
 const titleView = ({ row, turns = [] }) => h(row.title === turns[0]?.prompt ? 'h1.sr' : 'h1', foreign(row.title || row.case));
 
 /** @param {Tool} tool */
@@ -66,7 +66,7 @@ function diffView(diff) {
     })];
 }
 
-/** The request as it was sent: messages of the request before are dimmed. @param {Node_} node @returns {Child} */
+/** The request as it was sent; repeated messages are dimmed. @param {Node_} node @returns {Child} */
 function requestView({ turn: { sent }, before }) {
   if (!sent) return null;
   return fold(`Request as sent, ${sent.size}`, () => h('div.wire',
@@ -113,7 +113,7 @@ function turnView(node, talk, title) {
     h('div.checks', own, hanging(-1)));
 }
 
-/** What a target did and said, in this order; calls that were not carried out stand at the end. @param {Turn} turn @param {Mark[]} [marks] @param {boolean} [isBeside] is the other reply beside it? @returns {Child} */
+/** What a target did and said; calls that were not carried out come last. @param {Turn} turn @param {Mark[]} [marks] @param {boolean} [isBeside] is the other reply beside it? @returns {Child} */
 function replyView({ response, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, isBeside) {
   const isSilent = response == null || !response && !tools.length;
   const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);

@@ -38,7 +38,7 @@ function startGrid() {
   table?.querySelector('thead th:last-child')?.setAttribute('aria-sort', 'descending');
 }
 
-/** The first press on a column puts first what lost most, the next one turns it round. @param {HTMLTableCellElement} head */
+/** The first press puts first what lost most, the next one turns it round. @param {HTMLTableCellElement} head */
 function sortGrid(head) {
   const body = head.closest('table')?.tBodies[0], isUp = head.ariaSort ? head.ariaSort === 'descending' : !head.cellIndex;
   for (const other of head.parentElement?.children ?? []) other.removeAttribute('aria-sort');
@@ -56,7 +56,7 @@ function walkGrid(key) {
   return at >= 0;
 }
 
-/** Chooses a cell; the second one of a case opens both beside each other. */
+/** Chooses a cell; the second one opens both side by side. */
 function chooseCell() {
   const cell = cells().find(hasFocus), before = chosenCell;
   const [one, two] = [before, cell].map(link => link && addresses.of(link)?.address);

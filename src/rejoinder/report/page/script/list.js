@@ -1,6 +1,6 @@
 /* The list of conversations: pills, search, choices, and as many rows in the page as fit the window. */
 
-/** The height of a row, in pixels; the styles have the same number. */
+/** The height of a row in pixels, as in the styles. */
 const ROW = 52;
 /** Rows beyond the window, above and below. */
 const SPARE = 6;
@@ -60,7 +60,7 @@ const queryNow = () => placeNow.query ?? NO_QUERY;
 /** @param {Row} row @returns {Place} */
 const placeOfRow = row => ({ ...RUN, page: 'conversation', address: addressOf(row) });
 
-/** Changes the filter or the view. The address follows without a new entry in the history. @param {Partial<Query>} change */
+/** Changes the filter or the view. The history gets no new entry. @param {Partial<Query>} change */
 function choose(change) {
   placeNow = { ...placeNow, query: { ...queryNow(), view: '', ...change } };
   history.replaceState(history.state, '', addresses.href(placeNow));
