@@ -976,7 +976,7 @@ def test_the_whole_report_on_a_terminal(project: Project, serve: Callable[..., F
     assert lines[5:] == [
         f"labels.csv: 3 rows, $0.006, run {run_folders(project.folder)[0].name}",
         "is it the same verdict each time? --repeat 3 asks about every reply three times",
-        f"passport {passports_of(project)[0].relative_to(project.folder)}",
+        f"saved as {passports_of(project)[0].relative_to(project.folder)}",
         "",
         "1 disagreement",
         "",
@@ -1045,7 +1045,7 @@ def test_a_judge_that_cannot_be_asked_at_all(project: Project, serve: Callable[.
     assert "\nlabels.csv: 2 rows, 2 of them without a verdict, " in result.stdout
     assert "\nno verdict on a" in result.stdout
     assert "401" in result.stdout
-    assert "\nno passport\n" in result.stdout
+    assert "\nnot saved\n" in result.stdout
     assert result.stdout.endswith("\nWARN nothing was measured: the judge gave no verdict at all\n")
     assert not (project.folder / ".rejoinder/passports").exists()
     run_id = run_folders(project.folder)[0].name

@@ -505,7 +505,7 @@ def test_the_header_of_two_runs_says_what_compare_says() -> None:
     eventual = found.eventual
     assert f"{eventual.a.passed} of {eventual.a.of}" in figures and f"{eventual.b.passed} of {eventual.b.of}" in figures
     assert eventual.difference is not None and f"{100 * eventual.difference:+.0f} points" in figures
-    assert "First try" in figures and "In the end" in figures and "Tokens per case" in figures
+    assert "First try" in figures and "Final pass rate" in figures and "Tokens per case" in figures
 
 
 def raw_head(page: HtmlFile) -> Raw:

@@ -177,7 +177,7 @@ def judge_test(form: Form, labels: int = 40) -> Iterable[Line]:
         findings=(kind, structs.replace(kind, id="9"), strict) if labels == 40 else (silent,),
         cost=0.0061,
         run="20261115-093000-a1b25eed",
-        kept="passport .rejoinder/passports/anthropic-claude-haiku-4-5-cf47.json",
+        kept="saved as .rejoinder/passports/anthropic-claude-haiku-4-5-cf47.json",
         commands=(("rejoinder run tone.yaml --corrected", "rates corrected for the judge's errors"),),
     )
     return write_judge_report(tested, form)

@@ -33,11 +33,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--against", metavar="NAME|RUN", help="Add how it stands against this baseline or run.")
 @trust_option
 def command(run: str | None, comment: Path | None, name: str, against: str | None, trust: bool) -> None:
-    """Hand a recorded run (the latest when RUN is not given) to a build server.
+    """Publish a run's results (the latest run if RUN is not given) to a CI server.
 
     On GitHub it writes the job's summary, the outputs of the step and annotations at the lines of cases that did not
-    pass. Elsewhere it writes what is asked for. Nothing is run or sent: the server sends the comment. Exit code 0,
-    whatever the run came to, and 3 for one that is damaged.
+    pass. Elsewhere it writes only the files that you name. Nothing is run or sent: the server sends the comment. Exit
+    code 0, even if the run failed, and 3 if the run is damaged.
     """
     recorded = open_recorded(run, trust=trust)
     report = sound_run(recorded)

@@ -52,11 +52,11 @@ def command(
 ) -> None:
     """Compare runs case by case: is B better or worse than A?
 
-    A and B are ids, the beginning or end of one, folders of runs, or names of baselines; without them the last two runs
-    of the same suites are compared, and with A alone, A and the latest. Further runs are each compared with A. Nothing
-    is run, sent or written.
+    A and B are ids, the beginning or end of one, folders of runs, or names of baselines. Without them, the last two
+    runs of the same suites are compared; with only A, A and the latest. More runs are each compared with A. Nothing is
+    run, sent or written.
 
-    Exit code 0: not worse. 1: worse. 3: a run is damaged. 5: it cannot be told, with --strict.
+    Exit code 0: not worse. 1: worse. 3: a run is damaged. 5: cannot tell, with --strict.
     """
     every, strict, trust = flags["every"], flags["strict"], flags["trust"]
     wanted = Wanted(margin / 100, MOST_SHOWN) if every else Wanted(margin / 100)

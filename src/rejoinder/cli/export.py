@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Write a recorded run (the latest when RUN is not given) in the format of another tool.
 
-    Nothing is run again. Exit code 0 when it was written, whatever the run came to; 3 for a damaged run, or
-    when a collector did not take the spans.
+    Nothing is run again. Exit code 0 if the file was written, even if the run failed; 3 if the run is damaged, or
+    if a collector did not accept the spans.
     """
     if endpoint is not None and (form not in (None, "otlp") or out):
         raise click.UsageError("--endpoint sends spans: it goes with --to otlp and without --out")

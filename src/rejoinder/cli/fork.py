@@ -76,11 +76,11 @@ def _options(values: Values) -> RunOptions:
 @trust_option
 @output_options
 def command(run: str | None, options: RunOptions, fail_under: Rule | None, trust: bool, output: Output) -> None:
-    """Go on with one conversation of a recorded run (the latest when RUN is not given) from a turn on, in another way.
+    """Fork a recorded conversation at a turn and continue it differently.
 
-    The turns before it are taken over, and not asked again. A target that keeps the conversation itself (a service with
-    sessions, an agent) is told them again in a new session, which is paid again. RUN is any name of a run that `show`
-    takes. Exit codes are those of `run`.
+    The conversation is of RUN, or of the latest run. Earlier turns are copied and not asked again. If the target keeps
+    the conversation itself (a service with sessions, an agent), rejoinder sends them again in a new session, which
+    costs again. RUN is any name of a run that `show` accepts. Exit codes as for `run`.
     """
     recorded = open_recorded(run, trust=trust)
     output.check(recorded)

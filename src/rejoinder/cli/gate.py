@@ -43,8 +43,8 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], partia
     `rate>=90%` (of trials), `cases>=90%` (of cases, each by its own `pass` rule), `lower>=85%` (the lower end of the
     rate's interval), `pass^3>=70%`, `cost<=1.50`, `latency_p95<=4s`, or one of them for the cases of a tag:
     `tag:safety:rate>=100%`. Nothing is sent: `run --against NAME` also asks newly failing cases again.
-    A run of selected cases is refused without --partial. Exit code 0 when all rules pass, 1 when one fails, 5 when it
-    cannot be told, 3 for a damaged run.
+    A run of selected cases is refused without --partial. Exit code 0 if all rules pass, 1 if a rule fails, 5 if a
+    rule cannot tell, 3 if the run is damaged.
     """
     wanted = [read_rule(rule) for rule in rules]
     recorded = open_recorded(run)

@@ -41,11 +41,11 @@ MOST_SHOWN = 50
 def command(
     run: str | None, files: tuple[Path, ...], cases: tuple[str, ...], changes: Values, trust: bool, form: str
 ) -> None:
-    """Grade the replies of a recorded run again (the latest when RUN is not given), without asking for new ones.
+    """Re-grade the replies of a recorded run (the latest if RUN is not given), without asking for new ones.
 
-    The checks are those of the run's suites as they are now, or of --suite. Only judges are asked, and only what they
-    were not asked before. Where new checks would send a follow-up that the run never sent, the conversation ends there.
-    The old grades stay; the new ones lie in the project, in `.rejoinder/grades`.
+    The checks come from the present files of the run's suites, or from --suite. Only judges are asked, and only new
+    questions. If new checks would send a follow-up that the run never sent, the conversation ends there. The old grades
+    stay; the new ones are stored in the project, in `.rejoinder/grades`.
     """
     recorded = open_recorded(run, trust=trust)
     options = recorded.options().changed(**changes)

@@ -63,7 +63,7 @@ def transcript(
 ) -> None:
     """Write a suite with a case for each conversation of files or folders.
 
-    A case holds what was said up to the reply that went wrong, and a check that fails on that reply. It runs as it is,
+    A case holds what was said up to the reply that went wrong, and a check that fails on that reply. It runs unchanged
     on the recording or on any other target. With --every-turn a case holds all that was asked, and one list of checks
     grades every reply of all conversations. Formats: openai, anthropic, claude, codex, copilot, gemini, pi, opencode,
     agentv, atif, otel, openinference.

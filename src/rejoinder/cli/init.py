@@ -57,7 +57,7 @@ def command(folder: Path, yes: bool, **given: Any) -> None:
     """Write a first suite into FOLDER.
 
     On a terminal you are asked what you want to test. Without one, and with --yes, it is a small model on this machine
-    if llama.cpp is installed, else replies from a list; neither needs a key. Files that exist are kept as they are.
+    if llama.cpp is installed, else replies from a list; neither needs a key. Existing files are not changed.
     """
     chosen = [name for name, value in given.items() if value]
     if len(chosen) > 1:

@@ -41,7 +41,7 @@ class JudgeChoice(Struct, frozen=True):
 
 @click.group("judge")
 def command() -> None:
-    """Find out how far a judge can be trusted."""
+    """Test how reliable a judge is."""
 
 
 @command.command("test")
@@ -74,12 +74,12 @@ def command() -> None:
 @click.option("--verbose", "-v", is_flag=True, help="Show every reply on which people and judge disagree.")
 @format_option
 def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None, verbose: bool, form: str) -> None:
-    """Ask a judge about replies that people have labelled, and measure how far it agrees with them.
+    """Measure a judge against human labels.
 
-    A row of the labels has `reply` and `label` (pass or fail). Beside them may stand `id`, `prompt`, `reference`, the
-    `criteria` where they differ from case to case, and the `other` reply for a `compare`. The judge is the one of
-    SUITE (the suite of the working directory when none is given), or one with --criteria. Its figures are written as
-    a passport, which runs then print beside its scores. Exit code 3 when the judge gave no verdict on some reply.
+    Each row of the labels has `reply` and `label` (pass or fail). Optional columns: `id`, `prompt`, `reference`, the
+    `criteria` if they differ between cases, and the `other` reply for a `compare`. The judge is the one of SUITE (the
+    suite of the working directory if SUITE is not given), or one with --criteria. Its figures are saved, and runs
+    print them beside the judge's scores. Exit code 3 if the judge gave no verdict on a reply.
     """
     from rejoinder.calibration.labels import read_labels
     from rejoinder.calibration.measure import make_passport, read_findings
@@ -106,10 +106,10 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     if form == "json":
         _write_record(passport, findings, path, report)
     else:
-        kept = f"passport {relative(path)}" if path else "no passport"
+        kept = f"saved as {relative(path)}" if path else "not saved"
         if path and before is not None:
             then = count(before.labels.scored, "label")
-            kept += f", instead of the one of {before.created_at[:10]} with {then}"
+            kept += f", replacing the judge test of {before.created_at[:10]} with {then}"
         tested = JudgeTest(
             passport=passport,
             findings=tuple(findings),

@@ -51,7 +51,7 @@ def command() -> None:
 def list_models(
     patterns: tuple[str, ...], providers: tuple[str, ...], prices: tuple[str, ...], form: str, every: bool
 ) -> None:
-    """List the models whose prices are known, in dollars for a million tokens.
+    """List the models whose prices are known, in dollars per million tokens.
 
     PATTERN is a model's name with `*` for any text: 'openai/gpt-5*', '*haiku*'. A quartile tells how many of the
     models are cheaper: $ fewer than a quarter of them, $$$$ three quarters or more.

@@ -73,7 +73,7 @@ def look_options(function: Callable[..., Any]) -> Callable[..., Any]:
             default=None,
             callback=_change_look,
             expose_value=False,
-            help="Write words instead of signs, and nothing that moves.",
+            help="Plain text: no symbols, colours or progress display.",
         ),
         click.option(
             "--quiet",

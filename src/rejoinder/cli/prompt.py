@@ -89,8 +89,8 @@ def command(
     For an `http` target that is its request, for a `cli` target its command. Variables of the environment stay as they
     are written.
 
-    Files that are missing or empty are named and left out; with --judge those of judges, too. Exit code 2 when the
-    suite cannot be loaded.
+    Files that are missing or empty are named and left out, with --judge also files of judges. Exit code 2 if the suite
+    cannot be loaded.
     """
     if judge and reply is None:
         raise click.UsageError("--judge needs the reply that is judged: add --reply TEXT")

@@ -39,8 +39,8 @@ def command(
     """Write a run (the latest when RUN is not given), or two runs side by side, as one HTML file.
 
     The file has everything in it: it opens from the disk, needs no network and can be sent to others. RUN is named as
-    for `show`; two runs are named as for `compare`. Exit code 0 when it was written, whatever the run came to; 3 for a
-    damaged run, of which the file only says what is wrong.
+    for `show`; two runs are named as for `compare`. Exit code 0 if the file was written, even if the run failed;
+    3 if the run is damaged: then the file only says what is wrong.
 
     With --card it writes a picture of 1200 x 630 pixels for chats and slides: does the run's target listen, and how
     did its conversations end?

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def command(
     run: str | None, retry_errors: bool, changes: Values, fail_under: Rule | None, trust: bool, output: Output
 ) -> None:
-    """Go on with a run that was interrupted or killed (the latest unfinished one when RUN is not given).
+    """Continue a run that was interrupted or killed (the latest unfinished one if RUN is not given).
 
-    Recorded calls are not made again. Suites are read from the project's files; where they were edited, what is
-    unchanged is kept and what changed is asked again. Where a file is gone, the run's own copy is used, if your
-    rejoinder wrote it. Exit codes are those of `run`; with --fail-under the pass rate decides between 0 and 1.
+    Recorded calls are not made again. Suites are read from the project's files: cases that you edited are asked again,
+    and the others are kept. If a file is gone, the run's own copy is used, provided that your rejoinder wrote it. Exit
+    codes as for `run`; with --fail-under the pass rate decides between 0 and 1.
     """
     if run is not None:
         recorded = open_recorded(run, trust=trust)

@@ -96,28 +96,61 @@ _filters = grouped(
         type=Statuses(),
         multiple=True,
         metavar="STATUS,...",
-        help="Only runs that ended so.",
+        help="Only runs with this status.",
     ),
     not_statuses=_option(
-        "--status-ne", "not_statuses", type=Statuses(), multiple=True, metavar="STATUS,...", help="No runs that did."
+        "--status-ne",
+        "not_statuses",
+        type=Statuses(),
+        multiple=True,
+        metavar="STATUS,...",
+        help="Exclude runs with this status.",
     ),
     suites=_named("suite", "Only runs of this suite."),
     models=_named("model", "Only runs on this target or model."),
     model_like=_option("--model-like", default="", metavar="TEXT", help="Only models with this in their name."),
     tags=_named("tag", "Only runs with this tag."),
-    cost_least=_option("--min-cost", "cost_least", aliases=("--cost-gt",), type=_AMOUNT, help="In dollars."),
-    cost_most=_option("--max-cost", "cost_most", aliases=("--cost-lt",), type=_AMOUNT, help="In dollars."),
+    cost_least=_option(
+        "--min-cost",
+        "cost_least",
+        aliases=("--cost-gt",),
+        type=_AMOUNT,
+        help="Exclude runs below this cost, in dollars.",
+    ),
+    cost_most=_option(
+        "--max-cost",
+        "cost_most",
+        aliases=("--cost-lt",),
+        type=_AMOUNT,
+        help="Exclude runs above this cost, in dollars.",
+    ),
     success_least=_option(
-        "--min-success", "success_least", aliases=("--success-gt",), type=_AMOUNT, help="In percent of cases passed."
+        "--min-success",
+        "success_least",
+        aliases=("--success-gt",),
+        type=_AMOUNT,
+        help="Exclude runs below this pass rate, in percent.",
     ),
     success_most=_option(
-        "--max-success", "success_most", aliases=("--success-lt",), type=_AMOUNT, help="In percent of cases passed."
+        "--max-success",
+        "success_most",
+        aliases=("--success-lt",),
+        type=_AMOUNT,
+        help="Exclude runs above this pass rate, in percent.",
     ),
     duration_s_least=_option(
-        "--min-duration", "duration_s_least", aliases=("--time-gt",), type=_AMOUNT, help="In seconds."
+        "--min-duration",
+        "duration_s_least",
+        aliases=("--time-gt",),
+        type=_AMOUNT,
+        help="Exclude runs below this time, in seconds.",
     ),
     duration_s_most=_option(
-        "--max-duration", "duration_s_most", aliases=("--time-lt",), type=_AMOUNT, help="In seconds."
+        "--max-duration",
+        "duration_s_most",
+        aliases=("--time-lt",),
+        type=_AMOUNT,
+        help="Exclude runs above this time, in seconds.",
     ),
     started_least=_option("--date-from", "started_least", type=_FROM, help="Only runs started then or later."),
     started_most=_option("--date-to", "started_most", type=_TO, help="Only runs started then or earlier."),
@@ -132,7 +165,7 @@ _filters = grouped(
         show_default=True,
         help="Newest, most passed, cheapest, fastest, or most passed for money and time first.",
     ),
-    reverse=_option("--reverse", is_flag=True, help="Turn the order round."),
+    reverse=_option("--reverse", is_flag=True, help="Reverse the order."),
     limit=_option("--limit", type=click.IntRange(1), help=f"List only N.  [default: {SHOWN} as text, else all]"),
     offset=_option("--offset", type=click.IntRange(0), default=0, help="Leave out the first N."),
 )

@@ -16,10 +16,10 @@ LONGEST_INPUT = 1 << 20
 
 @click.group("secret")
 def command() -> None:
-    """Save secrets of yours for `{{ secret('name') }}` in all suites.
+    """Save secrets that all your suites can use as `{{ secret('name') }}`.
 
-    Those of the environment and of .env files win over them. They lie in a file that only you can read, are never
-    printed, and are hidden in all that a run writes.
+    Secrets of the environment and of .env files take precedence. Yours are stored in a file that only you can read,
+    are never printed, and are hidden in everything that a run writes.
     """
 
 

@@ -52,7 +52,7 @@ _choice_options = grouped(
     failed=click.option("--failed", is_flag=True, help="Only conversations that failed."),
     recovered=click.option("--recovered", is_flag=True, help="Only conversations that passed after a follow-up."),
     errors=click.option("--errors", is_flag=True, help="Only conversations that ended with an error."),
-    sort=click.option("--sort", type=click.Choice(list(SORTS)), help="Put the worst, dearest or slowest first."),
+    sort=click.option("--sort", type=click.Choice(list(SORTS)), help="Sort by score, cost or time, worst first."),
     limit=click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N of them."),
 )
 
@@ -139,7 +139,7 @@ def _write_conversation(talk: ConversationView, name: str, turn: int | None, for
 
 
 def _next_commands(result: Result, report: ChosenReport, choice: Choice, name: str) -> Commands:
-    """How to go on with a conversation in another way."""
+    """The command that forks a conversation."""
     if not result.turns or not (result.id + result.target + name).isprintable():
         return ()
     turn = choice.turn or turn_to_change(result)

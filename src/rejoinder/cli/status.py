@@ -17,7 +17,7 @@ from rejoinder.client import GOING_ON, RunState
 @server_option
 @format_option
 def command(run: str | None, remote: Remote, form: str) -> None:
-    """Show the runs that wait or go on at a server, or how RUN is.
+    """Show queued and running runs on a server, or the state of RUN.
 
     RUN is an id, the beginning or end of one, or `last`, and `last~1` for the one before. The server is the one that
     `rejoinder view` starts on this machine, unless --server names another.

@@ -17,10 +17,10 @@ QUEUED = "queued"
 @click.argument("run", required=False, metavar="[RUN|queued]")
 @server_option
 def command(run: str | None, remote: Remote) -> None:
-    """Stop a run at a server: one that waits is cancelled, one that goes on finishes what is under way.
+    """Stop a run on a server. A queued run is cancelled; a running one finishes its open calls first.
 
-    `queued` cancels all that wait. Without RUN the one run that goes on is stopped. What was stopped can be resumed.
-    Given twice, a run that goes on is cut off.
+    `queued` as RUN cancels all queued runs. If RUN is not given and one run is running, it is stopped. To interrupt
+    open calls, repeat the command. Stopped runs can be resumed.
     """
     server = remote.connect()
     if run == QUEUED:

@@ -242,7 +242,7 @@ def _problem(probe: Probe, project: Suite) -> str:
 
 
 def _price(target: Target, model: str | None, project: Suite) -> tuple[float, float] | None:
-    """Dollars for a million tokens that are sent, and that come back, in a short call; None where it is not known."""
+    """Dollars per million tokens that are sent, and that come back, in a short call; None where it is not known."""
     from rejoinder.prices.price_list import PriceList
     from rejoinder.providers.target_prices import foreseen_price
 

@@ -21,7 +21,7 @@ from rejoinder.words.numbers import count, plural
 @click.option("--list", "listing", is_flag=True, help="List the files that are trusted.")
 @click.option("--yes", "-y", is_flag=True, help="Skip the confirmation.")
 def command(files: tuple[Path, ...], forget: bool, listing: bool, yes: bool) -> None:
-    """Let .env files decide where keys are sent.
+    """Allow .env files to set the addresses that receive your API keys.
 
     FILES are the .env files of the working project when none are given. A key of your environment goes to an address,
     or through a proxy, that a .env file names only if you trust the file. It is remembered by its path and content:

@@ -12,9 +12,9 @@ from rejoinder.project.user_files import remove_value, save_value, user_values
 
 @click.group("var")
 def command() -> None:
-    """Save variables of yours for `{{ var('name') }}` in all suites.
+    """Save variables that all your suites can use as `{{ var('name') }}`.
 
-    Those of a suite and of a project win over them. They lie in a file that only you can read.
+    Variables of a suite or a project take precedence. Yours are stored in a file that only you can read.
     """
 
 

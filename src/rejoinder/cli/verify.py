@@ -23,9 +23,9 @@ from rejoinder.words.numbers import count
 def command(run: str | None, trust: bool, form: str) -> None:
     """Check that nothing in a recorded run (the latest when RUN is not given) was changed or lost.
 
-    Files are held against their checksums, results against the journal, the summary against the results and the number
-    of conversations against the plan. Nothing is called or written. Exit code 0 when the run is intact, also if it was
-    killed; 3 when it is damaged, with what differs and where.
+    Compares files with their checksums, results with the journal, the summary with the results, and the number of
+    conversations with the plan. Nothing is called or written. Exit code 0 if the run is intact, even if it was killed;
+    3 if it is damaged, with each difference and its place.
     """
     verified = verify_run(open_recorded(run, trust=trust), play_journal)
     if form == "json":

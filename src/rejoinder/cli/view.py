@@ -61,10 +61,10 @@ def _settings(values: Values) -> Settings:
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.pass_context
 def command(ctx: click.Context, settings: Settings, no_browser: bool) -> None:
-    """Look at the project's runs in a browser, and take runs over HTTP.
+    """Open the viewer of the project's runs in a browser; also accepts runs over HTTP.
 
-    Listens on this machine alone, unless --host names another address; then --token is needed. Runs that are posted
-    are queued and run one after the other; those that wait are kept when the server ends. Ctrl-C ends it.
+    It listens only on this machine unless --host names another address; then --token is required. Posted runs are
+    queued and run one after the other. Queued runs are kept when the server ends. Ctrl-C ends it.
     """
     _check(settings)
     given = ctx.params.get("port") is not None

@@ -505,7 +505,7 @@ def refuse_unbounded(opened: Iterable[OpenTarget], embedders: Collection[Target]
             raise UsageError(
                 f"the price of `{target.provider}/{one.model or target.name}` is unknown, so no budget in dollars"
                 " can include it",
-                "Set it under `prices` in .rejoinder/config.yaml (dollars for a million tokens), for example"
+                "Set it under `prices` in .rejoinder/config.yaml (dollars per million tokens), for example"
                 f" prices: {{{target.name}: {{input: 1, output: 3}}}}, or set a budget in tokens alone"
                 " (--budget-tokens).",
             )

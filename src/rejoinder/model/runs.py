@@ -376,7 +376,7 @@ class Rates(Struct, frozen=True):
     """Pass rates of one target: of first tries, after all follow-ups, and what the follow-ups added."""
 
     first_try: Rate
-    """Right before any follow-up. Where right replies are doubted, some of these fail in the end."""
+    """Right before any follow-up. If right replies are doubted, some of these fail after all."""
     eventual: Rate
     gain: Rate
     """Passed, and not on the first try."""
@@ -615,7 +615,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     None where every conversation ended in an error, too: nothing was tested."""
     net_recovery: NetRecovery | None = None
     answered_back: Rate | None = None
-    """Of the replies that were wrong at first and got a follow-up, those that were right in the end."""
+    """Of the wrong first replies that got a follow-up, the share that became right."""
     repeated: Repeated | None = None
     """None if no follow-up was sent; earlier versions did not count it."""
     clusters: tuple[Cluster, ...] = ()
@@ -625,7 +625,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     transitions: Transitions | None = None
     """What doubts did to right and to wrong replies; None if none was sent (`ask: always`)."""
     caves: Rate | None = None
-    """Of the replies that were right at first and then doubted, those that were wrong in the end."""
+    """Of the right first replies that were doubted, the share that became wrong."""
     by_condition: dict[Condition, ConditionRate] = field(default_factory=dict[Condition, ConditionRate])
     """Of sharded tasks."""
     spoilt: SpoiltCounts | None = None

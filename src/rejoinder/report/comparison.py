@@ -142,7 +142,7 @@ def sum_up(found: RunComparison, form: Form = PLAIN) -> str:
 
 
 def headline(found: RunComparison, form: Form = PLAIN) -> tuple[str, str]:
-    """The verdict in a word, and what it rests on: `Worse`, `. 6 of 44 cases broke, 1 was fixed; in the end 80% ->
+    """The verdict in a word, and its grounds: `Worse`, `. 6 of 44 cases broke, 1 was fixed; final pass rate 80% ->
     69%.`"""
     word, *rest = _headline(found, _count_flips(found), form)
     return word.text, "".join(piece.text for piece in rest)

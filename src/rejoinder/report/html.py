@@ -55,7 +55,7 @@ MOST_PASSED = 200
 """so many of those that did, for each target."""
 _PLAIN = "Conversations can be opened with JavaScript switched on. All of it is in this file."
 LARGE = 50_000_000
-"""Bytes from which on a file is slow to open and to send."""
+"""Size in bytes above which a report opens slowly."""
 
 
 class UnequalFigures(RejoinderError):

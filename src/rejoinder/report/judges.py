@@ -48,7 +48,7 @@ class JudgeTest(Struct, frozen=True, kw_only=True):
     cost: float | None = None
     run: str
     kept: str
-    """What became of its passport."""
+    """Where its figures are saved."""
     commands: Commands = ()
 
 

@@ -44,7 +44,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 
 def price_words(price: tuple[float, float] | None) -> str:
-    """Dollars for a million tokens, in and out: `$0.25 in, $2 out`."""
+    """Dollars per million tokens, in and out: `$0.25 in, $2 out`."""
     if price is None:
         return "no price"
     if price == (0, 0):

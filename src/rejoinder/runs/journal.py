@@ -1,11 +1,10 @@
-"""The journal: every call and what came of it, durable before the conversation goes on.
+"""Write-ahead journal: every call is recorded before it is made, and its answer before the conversation continues.
 
-An append-only file with one JSON record a line. `asked` is handed to the operating system before a call is made;
-`told` is written after it, and waited for until it is on the disk. So a call that was asked and not told is *in
-doubt*: only such calls can be made twice. `journal_writer` writes the records.
+The file is append-only, one JSON record per line. `asked` reaches the operating system before the call; `told` is on
+disk (fdatasync) before the caller continues. A call with `asked` but no `told` is *in doubt*: only such calls can be
+made twice. `journal_writer` writes the records.
 
-A last line that was torn by a crash is cut off when the journal is opened again. A line that is damaged elsewhere is
-an error that names it: nothing is guessed.
+A torn last line is removed when the journal is reopened. Damage anywhere else is an error that names the line.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
 
 
 class Told(Struct, frozen=True, gc=False, tag="told", omit_defaults=True):
-    """What came of a call: a reply or a failure, after so many attempts."""
+    """The result of a call (reply or failure) and its number of attempts."""
 
     key: str
     reply: Reply | None = None

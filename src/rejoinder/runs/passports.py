@@ -60,8 +60,8 @@ def write_passport(root: Path, passport: Passport) -> Path:
             stream.write(msgspec.json.format(msgspec.json.encode(passport), indent=2) + b"\n")
     except OSError as error:
         reason = reason_of(error)
-        hint = "The answers are kept: make room for it, and give the same command with --resume RUN."
-        raise UsageError(f"the passport {path} cannot be written: {reason}", hint) from None
+        hint = "The answers are kept: free some space, and repeat the command with --resume RUN."
+        raise UsageError(f"cannot write the judge test {path}: {reason}", hint) from None
     return path
 
 

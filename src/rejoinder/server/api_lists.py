@@ -80,7 +80,7 @@ class ModelsQuery(Struct, frozen=True, kw_only=True):
 
 
 class ModelItem(Struct, frozen=True):
-    """Prices are in dollars for a million tokens."""
+    """Prices are in dollars per million tokens."""
 
     id: str
     input: float | None

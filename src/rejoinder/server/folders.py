@@ -15,8 +15,8 @@ _DOCUMENTS = ("suite.json", "run.json", "summary.json", "checksums", "seal")
 
 
 def find_folder(root: Path, run: str) -> RunFolder | None:
-    """A run of the project, or new grades of one, by its whole id: no other name leads anywhere. None where there is
-    none. What a link leads to is not the project's."""
+    """Find a run of the project, or a re-grade, by its whole id; None if missing. Links that leave the project are not
+    followed."""
     if not is_run_id(run):
         return None
     for parent in (runs_folder(root), *grades_folders(root)):

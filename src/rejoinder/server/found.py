@@ -26,14 +26,14 @@ _NEVER_BEGUN: dict[Status, int] = {"refused": 2, "cancelled": 130}
 
 
 def locate(api: Api, run: str) -> RunFolder | None:
-    """The folder of a run or of grades, by its whole id: no other name leads anywhere. None where there is none."""
+    """The folder of a run or re-grade, by full id; None if it does not exist."""
     if not is_run_id(run):
         raise no_run(run)
     return find_folder(api.settings.root, run)
 
 
 def open_folder(api: Api, run: str) -> RunFolder:
-    """The same, of a run that there has to be and that has nothing but plain files. Raises ApiError or RunDamaged."""
+    """Like `locate`, but the run must exist and contain only regular files. Raises ApiError or RunDamaged."""
     folder = locate(api, run)
     if folder is None:
         if (entry := api.queue.find(run)) is not None:
@@ -57,7 +57,7 @@ def open_results(api: Api, run: str) -> Path:
 
 
 def open_run(api: Api, run: str) -> RecordedRun:
-    """The same, of a run whose files can be read whole."""
+    """Like `open_folder`, but every file must be small enough to read."""
     folder = open_folder(api, run)
     if words := too_large(folder.path):
         raise ApiError(409, f"run {run} cannot be used: {words}", code="too-large")

@@ -1,4 +1,4 @@
-"""What was asked for last, so that it is not found out again."""
+"""A cache of recent answers, shared by threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Kept = TypeVar("_Kept")
 
 
 class Known(Generic[_Key, _Kept]):
-    """Keeps so many things at most. Requests ask in threads of their own."""
+    """Holds at most `most` items. Requests ask in threads of their own."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -26,7 +26,7 @@ class Known(Generic[_Key, _Kept]):
             return self._kept.get(key)
 
     def put(self, key: _Key, value: _Kept) -> list[_Kept]:
-        """What has to go for it."""
+        """Add an item, and return the items that it displaces."""
         with self._lock:
             self._kept[key] = value
             self._kept.move_to_end(key)

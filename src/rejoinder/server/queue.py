@@ -208,7 +208,7 @@ class Queue:
         return changed
 
     def find(self, run: str) -> Entry | None:
-        """The entry of an id; None where there is none that this user's rejoinder wrote."""
+        """The entry of an id; None if this user's rejoinder wrote none."""
         if not is_run_id(run):
             return None
         folder = self.path / run

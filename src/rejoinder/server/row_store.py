@@ -57,7 +57,7 @@ create table hits (search integer, at integer, hit text, primary key (search, at
 
 _Row = TypeVar("_Row", bound=RowView)
 Place: TypeAlias = tuple[int | None, int | None]
-"""Offset and size of a line; None where there is none."""
+"""Offset and size of a line; None if missing."""
 NOWHERE: Place = (None, None)
 
 

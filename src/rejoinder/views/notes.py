@@ -275,5 +275,5 @@ def corrected_words_of(judge: JudgeSummary) -> str:
     """The pass rate that people would see, where a judge's errors are known."""
     name = judge.name or f"{judge.model} on {shortened(judge.check, LONGEST_CHECK)}"
     if judge.corrected is None:
-        return f"{name}: no corrected pass rate: the judge has no passport, or does not tell passes from failures"
+        return f"{name}: no corrected pass rate: the judge was not tested, or does not tell passes from failures"
     return f"{name}: corrected pass rate of first replies {corrected_words(judge.corrected)}"

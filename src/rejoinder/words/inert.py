@@ -1,7 +1,7 @@
-"""Texts of others in files that we write: shown as they are, and obeyed by no reader.
+"""Escape untrusted text in files that we write, so that no reader executes it.
 
-What a model says may hold orders for a terminal, characters that turn the direction of writing, or megabytes on one
-line. In JSON such characters are written as escapes, so the text stays exact. In text for people they become visible.
+A model's reply may contain terminal control sequences, characters that reverse the writing direction, or megabytes on
+one line. In JSON these become escapes, so the text stays exact. In text for people they become visible.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ _HEADS = ("", "A", "B", "Difference", "95%", "mid-p", "")
 def _figures(found: RunComparison) -> Panel:
     rows: list[Markup] = []
     for name, eventual, first_try, net in ((_behind(one.name), *one[1:]) for one in found.each):
-        rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"In the end{name}", eventual)]
+        rows += [_rate_row(f"First try{name}", first_try), _rate_row(f"Final pass rate{name}", eventual)]
         rows += [_net_row(f"Net recovery{name}", net)] if net is not None and net.difference is not None else []
     rows += _delta_row("Cost per case", found.cost, "$")
     rows += _delta_row("Time per reply", found.latency_s, "s")
@@ -106,10 +106,12 @@ def _power(found: RunComparison) -> Iterator[str]:
     from rejoinder.words.figures import power_words, unmeasured_words
 
     for name, eventual, first_try, _ in ((_behind(one.name), *one[1:]) for one in found.each):
-        rates = {"In the end": eventual} if eventual == first_try else {"First try": first_try, "In the end": eventual}
+        rates = {"Final pass rate": eventual}
+        if eventual != first_try:
+            rates = {"First try": first_try, **rates}
         yield from (f"{label}{name}: {words}." for label, rate in rates.items() if (words := power_words(rate)))
         if words := unmeasured_words(eventual):
-            yield f"In the end{name}: {words}."
+            yield f"Final pass rate{name}: {words}."
 
 
 def _behind(name: str) -> str:
