@@ -1,5 +1,6 @@
 """Count phrases that read like a translation, in prose that people read: README, CHANGELOG and docs (without code),
-docstrings, strings and class names of src. `RULES` has each phrase and what to write instead.
+docstrings, strings and class names of src. The docstring of a command is its help, and counts as a message. `RULES` has
+each phrase and what to write instead.
 
 No file may have more findings than `tests/words.json` allows it. Lower these limits with `--write` after you reword
 something; a file without an entry has limit 0."""
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 LIMITS = "tests/words.json"
-MOST_IN_MESSAGES = 10
+MOST_IN_MESSAGES = 2
 MOST_IN_ALL = 1800
 """Bounds of the sums over all files. Lower these numbers when a change allows it; never raise them."""
 WORST_FILES = 10
@@ -97,7 +98,7 @@ RULES = (
     ),
     Rule(
         "anew",
-        r"\b(?:anew|afresh)\b",
+        r"\banew\b|(?<!control: )\bafresh\b",
         "again; in a new conversation",
         "Grades the replies anew.",
         "Opens a new file.",
@@ -140,9 +141,9 @@ RULES = (
     ),
     Rule(
         "in-the-end",
-        r"\bin the end\b",
+        r"\b[Ii]n the end\b",
         "final; after follow-ups",
-        "8 passed in the end.",
+        "In the end 8 passed.",
         "8 passed at the end.",
     ),
     Rule(
@@ -253,6 +254,14 @@ RULES = (
         "There is room for more.",
     ),
     Rule(
+        "passport",
+        r"\b[Pp]assports?\b",
+        "judge reliability; judge test",
+        "The judge has no passport.",
+        "The judge was not tested.",
+        (DOCS, MESSAGES),
+    ),
+    Rule(
         "doc-what",
         r"^(?:What|How|Where|Which|Whose|Who|When)\b(?!.*\?$)",
         "begin with a noun, or a verb: Return, Count",
@@ -327,14 +336,23 @@ def passages_of_markdown(text: str) -> Iterator[Passage]:
 def passages_of_python(text: str) -> Iterator[Passage]:
     docstrings = set[int]()
     for node in ast.walk(ast.parse(text)):
+        kind = MESSAGES if is_a_command(node) else DOCSTRINGS
         for string in docstrings_in(node):
             docstrings.add(id(string))
-            yield Passage(DOCSTRINGS, string.lineno, without_code(string.value))
+            yield Passage(kind, string.lineno, without_code(string.value))
         match node:
             case ast.ClassDef(name=name):
                 yield Passage(NAMES, node.lineno, name)
             case ast.Constant(value=str(value)) if id(node) not in docstrings and is_a_message(value):
                 yield Passage(MESSAGES, node.lineno, " ".join(without_code(value).split()))
+
+
+def is_a_command(node: ast.AST) -> bool:
+    """Whether click shows the docstring of the function as help."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    calls = [decorator.func for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in ("command", "group") for call in calls)
 
 
 def is_a_message(string: str) -> bool:

@@ -11,12 +11,14 @@ import pytest
 from scripts.lint_words import (
     DOCS,
     DOCSTRINGS,
+    MESSAGES,
     MOST_IN_ALL,
     MOST_IN_MESSAGES,
     RULES,
     Passage,
     Rule,
     findings_in_passage,
+    passages_of_python,
 )
 
 from tests.kit import ROOT
@@ -99,6 +101,14 @@ def test_a_finding_has_the_line_on_which_it_is() -> None:
 def test_rules_for_docstrings_leave_pages_alone() -> None:
     assert list(findings_in_passage("a.md", Passage(DOCS, 1, "What a page is."))) == []
     assert [found.rule for found in findings_in_passage("a.py", Passage(DOCSTRINGS, 1, "What it is."))] == ["doc-what"]
+
+
+def test_the_docstring_of_a_command_is_a_message() -> None:
+    """click shows it as help."""
+    decorated = '@click.command("say")\ndef command() -> None:\n    """Go on with a run."""\n'
+    assert [passage.kind for passage in passages_of_python(decorated) if "run" in passage.text] == [MESSAGES]
+    plain = decorated.replace("@click.command", "@cache")
+    assert [passage.kind for passage in passages_of_python(plain) if "run" in passage.text] == [DOCSTRINGS]
 
 
 def test_findings_are_counted_by_file(tree: Path) -> None:
