@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rejoinder.comparison.compare import compare_sides
+from rejoinder.comparison.compare import compare_pairs
 from rejoinder.comparison.sides import Side
 from rejoinder.model import RawRequest, Result, UsageResult
 from rejoinder.model.comparisons import RunComparison
@@ -52,6 +52,11 @@ def results(outcomes: Outcomes, **more: Any) -> list[Result]:
         for number, (case, trials) in enumerate(outcomes.items(), 1)
         for trial, outcome in enumerate(trials, 1)
     ]
+
+
+def compare_sides(a: Side, b: Side, **more: Any) -> RunComparison:
+    [found] = compare_pairs([(a, b)], **more)
+    return found
 
 
 def compared(

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rejoinder.comparison.compare import compare_sides
 from rejoinder.comparison.sides import Side
 from rejoinder.model import Result
 from rejoinder.model.comparisons import CaseName, RunComparison
 from rejoinder.model.figures import Delta
 from rejoinder.report.comparison import write_comparison
 from rejoinder.report.styled import plain_text
-from tests.comparison.sides import compared, conversation, one, results
+from tests.comparison.sides import compare_sides, compared, conversation, one, results
 from tests.kit import bounded
 from tests.report.exports import check, failed, result, turn
 

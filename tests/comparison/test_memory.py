@@ -13,14 +13,13 @@ import pytest
 from msgspec import structs
 
 from rejoinder.comparison import table
-from rejoinder.comparison.compare import compare_sides
 from rejoinder.comparison.sides import Side
 from rejoinder.errors import RejoinderError
 from rejoinder.exports.comparison_json import write_comparisons_json
 from rejoinder.model import Result
 from rejoinder.report.comparison import write_comparison
 from rejoinder.runs.summary import summarise
-from tests.comparison.sides import one
+from tests.comparison.sides import compare_sides, one
 from tests.report.exports import check, receipt, turn
 
 FEW, MANY = 200, 1500

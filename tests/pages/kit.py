@@ -252,9 +252,9 @@ def read_made(made: Path) -> Run:
 
 def write_comparison(a: Run, b: Run, path: Path) -> Path:
     """The report of two runs, in this file."""
-    from rejoinder.comparison.compare import compare_sides
     from rejoinder.comparison.sides import Side
     from rejoinder.report.html import write_pair
+    from tests.comparison.sides import compare_sides
 
     comparison = compare_sides(Side(a.run.id, a.results), Side(b.run.id, b.results))
     path.write_bytes("".join(write_pair(a, b, comparison)).encode())

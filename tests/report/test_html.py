@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rejoinder.comparison.compare import compare_sides
 from rejoinder.comparison.sides import Side
 from rejoinder.model import Receipt, Result, Summary, TurnResult
 from rejoinder.model.comparisons import RunComparison, first_difference
@@ -23,6 +22,7 @@ from rejoinder.report.html import UnequalFigures, write, write_damaged, write_pa
 from rejoinder.report.page.pairs import CHANGES, differs_from, pair_of
 from rejoinder.runs.summary import summarise
 from rejoinder.views.rows import OUTCOMES
+from tests.comparison.sides import compare_sides
 from tests.kit import bounded
 from tests.report.courses import caved, failed_in_step, spoilt
 from tests.report.exports import MadeRun, check, failed, in_error, judged_together, made_run, mixed, result, turn
@@ -95,9 +95,7 @@ def test_grid_and_rows_of_any_run_agree(drawn: list[tuple[Callable[[str], Result
         return
     assert {place_of(tag) for tag, _ in cells} == set(trials)
     columns = [
-        tag.attributes["data-of"]
-        for tag, text in page.texts
-        if "data-of" in tag.attributes and text != "–not run"
+        tag.attributes["data-of"] for tag, text in page.texts if "data-of" in tag.attributes and text != "–not run"
     ]
     assert columns == [place_of(tag)[1] for tag, _ in cells]
     for tag, text in cells:
@@ -162,7 +160,10 @@ def test_the_header_says_why_a_rate_is_none_or_not_what_it_seems(run: MadeRun, w
     ("run", "words"),
     [
         (made_run([in_error("a"), in_error("b")]), "Nothing was tested: 2 errors."),
-        (made_run([result("a")], status="interrupted"), "Interrupted: 1 of 1 conversation ended, 1 passed."),
+        (
+            made_run([result("a")], status="interrupted"),
+            "The run was interrupted: 1 of 1 conversation ended, 1 passed.",
+        ),
         (made_run([result("a"), result("b")]), "2 of 2 passed on the first try."),
         (made_run([result("a"), recovered("b"), failed("c")]), "2 of 3 passed, follow-ups fixed 1 of 1."),
     ],

@@ -136,8 +136,8 @@ def test_a_comparison_of_hostile_runs_is_inert(words: str) -> None:
 
 
 def compared(run: MadeRun) -> RunComparison:
-    from rejoinder.comparison.compare import compare_sides
     from rejoinder.comparison.sides import Side
+    from tests.comparison.sides import compare_sides
 
     return compare_sides(Side("a", run.results), Side("b", run.results))
 

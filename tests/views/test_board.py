@@ -65,7 +65,7 @@ def test_the_headline_names_who_listens(ways: dict[str, str], words: str) -> Non
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("interrupted", "Interrupted: 12 of 12 conversations ended, 11 passed."),
+        ("interrupted", "The run was interrupted: 12 of 12 conversations ended, 11 passed."),
         ("budget", "The budget was reached: 12 of 12 conversations ended, 11 passed."),
         ("killed", "The run was killed: 12 of 12 conversations ended, 11 passed."),
     ],

@@ -72,7 +72,7 @@ def test_facts_of_turns_are_those_of_the_model(one: Result) -> None:
     talk, same, broken = view_conversation(one), repeated_turns(one.turns), broken_at(one)
     assert {view.turn: view.same_as for view in talk.turns if view.same_as is not None} == same
     assert talk.row.same_as == next(iter(same.values()), None)
-    assert {view.turn for view in talk.turns if view.marked} == set(broken)
+    assert {view.turn for view in talk.turns if view.broke} == set(broken)
 
 
 @bounded(150)

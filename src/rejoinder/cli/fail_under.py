@@ -10,16 +10,15 @@ from rejoinder.gates.verbs import gate_report
 from rejoinder.report.gate import write_decision, write_rules
 from rejoinder.report.styled import line
 from rejoinder.runs.report import RunReport
-
-_ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
-"""How a run ended early; what else is neither passed nor failed had errors."""
+from rejoinder.words.statuses import EARLY_ENDS
 
 
 def decide_exit(report: RunReport, rule: Rule, code: int, *, err: bool) -> int:
     """The exit code of a run that ended with `code`, and a line that says by what it was decided."""
     form = form_for(sys.stderr if err else sys.stdout)
     if code not in (0, 1):  # a rate never hides how a run ended
-        reason = _ENDS.get(report.run.status, "the run had errors")
+        early = EARLY_ENDS.get(report.run.status)
+        reason = "the run had errors" if early is None else early.clause
         echo_lines(write_decision([line(f"{rule.text} does not decide: {reason}")], code, form), err=err)
         return code
     found = gate_report(report, [rule])

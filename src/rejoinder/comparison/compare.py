@@ -43,18 +43,14 @@ SHOWN = 50
 """Flips of each kind whose replies are kept."""
 
 
-def compare_sides(a: Side, b: Side, *, margin: float = MARGIN, shown: int = SHOWN) -> RunComparison:
-    """Compare two runs. `margin`: differences up to it count as none. `shown`: maximum of broken and of fixed cases
-    whose replies are kept. Lists of cases are read from disk during iteration. Raises NoRoom if the disk is full."""
-    [found] = compare_pairs([(a, b)], margin=margin, shown=shown)
-    return found
-
-
 def compare_pairs(
     pairs: Iterable[tuple[Side, Side]], *, margin: float = MARGIN, shown: int = SHOWN
 ) -> list[RunComparison]:
     """Several comparisons in one answer. Their verdicts are corrected together (Holm): otherwise one of twenty equal
-    runs would be called different. The same holds for their first tries, and for their tags."""
+    runs would be called different. The same holds for their first tries, and for their tags.
+
+    `margin`: differences up to it count as none. `shown`: maximum of broken and of fixed cases whose replies are kept.
+    Lists of cases are read from disk during iteration. Raises NoRoom if the disk is full."""
     try:
         every = [_Comparing(a, b) for a, b in pairs]
         parts = {(place, name): part for place, one in enumerate(every) for name, part in one.groups.items()}

@@ -14,8 +14,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import msgspec
 
 from rejoinder.model import ChatMessage, CheckResult, Result, Summary, ToolCall, TurnResult, UsageResult
-from rejoinder.model.figures import NoRate
 from rejoinder.model.runs import RunStatus, TargetSummary
+from rejoinder.views.board import rate_of
 from rejoinder.views.cases import Run, bounded, duration_of, milliseconds
 from rejoinder.views.course import audit_words
 from rejoinder.views.transcript import reasons_of
@@ -151,9 +151,10 @@ def _results(run: Run) -> Data:
 
 def _rates(part: Summary | TargetSummary, end: str = "") -> dict[str, float | None]:
     """Metrics of one target; `end` of their names tells it from others."""
-    if isinstance(part.rate, NoRate) or part.rates is None:
+    rate = rate_of(part)
+    if rate is None or part.rates is None:
         return {}
-    return {f"pass_rate{end}": part.rate.rate, f"first_try{end}": part.rates.first_try.rate}
+    return {f"pass_rate{end}": rate.rate, f"first_try{end}": part.rates.first_try.rate}
 
 
 def _usage(usage: UsageResult) -> Data:

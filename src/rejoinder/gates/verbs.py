@@ -43,9 +43,9 @@ from rejoinder.runs.report import RunReport, read_run
 from rejoinder.runs.verify import refuse_damaged
 from rejoinder.words.figures import no_rate_words
 from rejoinder.words.numbers import listed
+from rejoinder.words.statuses import EARLY_ENDS
 
 _Option = TypeVar("_Option", Rounds, Confirm)
-_ENDS = {"budget": "the budget was reached", "interrupted": "the run was interrupted"}
 """Causes of an early end; any other run that neither passed nor failed had errors."""
 
 
@@ -247,8 +247,8 @@ def gate_started(report: RunReport, confirm: Confirm, more: Sequence[Rule] = ())
 
 def why_undecided(report: RunReport) -> str:
     """Why the gate does not decide a run that neither passed nor failed."""
-    if report.run.status in _ENDS:
-        return _ENDS[report.run.status]
+    if (early := EARLY_ENDS.get(report.run.status)) is not None:
+        return early.clause
     return "the run had errors" if report.summary.errors else "conversations of it are missing"
 
 

@@ -24,7 +24,6 @@ from rejoinder.model.figures import (
     FlipRate,
     GroupComparison,
     NetRecoveryDifference,
-    NoRate,
     Rate,
 )
 from rejoinder.report.failure import reply_rows
@@ -46,6 +45,7 @@ from rejoinder.report.styled import (
     width_of_line,
 )
 from rejoinder.report.tables import Column, write_table
+from rejoinder.views.board import share_of
 from rejoinder.words.figures import (
     change_words,
     comparison_words,
@@ -249,10 +249,7 @@ def _result(found: RunComparison, flips: _FlipCounts) -> Line:
 
 
 def _percent(rate: Rate) -> str:
-    found = rate.if_tested
-    if isinstance(found, NoRate) or found.rate is None:
-        return "no rate"
-    return percent(found.rate, found.cases, found.interval)
+    return share_of(rate.if_tested).text or "no rate"
 
 
 def _runs(found: RunComparison) -> Iterator[Line]:

@@ -13,7 +13,6 @@ from itertools import islice
 from msgspec import Struct
 
 from rejoinder.model import Result, Summary
-from rejoinder.model.figures import NoRate
 from rejoinder.report.failure import LONGEST_ID, write_failed_case, write_failure
 from rejoinder.report.problems import columns_of
 from rejoinder.report.run_tables import write_board, write_conditions, write_grid, write_recovery
@@ -34,12 +33,12 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.views.board import Board, board_of
+from rejoinder.views.board import Board, board_of, rate_of
 from rejoinder.views.cases import Run
 from rejoinder.views.clusters import shared_clusters, why_words
 from rejoinder.views.course import against, recovery_words, spoilt_of
 from rejoinder.views.deeds import not_allowed
-from rejoinder.views.details import condition_rates, details_of
+from rejoinder.views.details import condition_rates, details_of, why_no_rate
 from rejoinder.views.facts import FactKind, facts_of
 from rejoinder.views.notes import bounds_words, corrected_words_of, notes_of
 from rejoinder.views.reasons import first_reason, said_of
@@ -47,6 +46,7 @@ from rejoinder.views.walk import Alike, Found, column_of, groups_of, look_throug
 from rejoinder.words.clusters import cluster_keys
 from rejoinder.words.figures import of_trials
 from rejoinder.words.numbers import count, percent, rate_range
+from rejoinder.words.statuses import early_words
 
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
@@ -363,14 +363,10 @@ def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
             yield from paragraph(line((safe(text), "quiet")), form)
 
 
-_EARLY = {"interrupted": "interrupted", "budget": "budget reached", "killed": "killed", "running": "still running"}
-"""Some conversations of these may have begun."""
-
-
 def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     """The verdict in a line: what failed first, and the rate at its right edge if there is an honest one."""
     receipt, summary = run.run, run.summary
-    early = _EARLY.get(receipt.status)
+    early = early_words(receipt.status)
     if summary.no_rate == "untested":
         said = [Piece(f"{early}: ", "warned")] if early else []
         said.append(Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail"))
@@ -417,7 +413,7 @@ def _with_rate(left: Line, right: Line, form: Form) -> Iterator[Line]:
 def _left(run: Run, what: str = "") -> str:
     """`7 not started`: the conversations that the run did not come to; empty if there are none."""
     left = run.summary.skipped + max(0, run.summary.unfinished)
-    return f"{left:,}{what} not {'finished' if run.run.status in _EARLY else 'started'}" if left else ""
+    return f"{left:,}{what} not {'finished' if early_words(run.run.status) else 'started'}" if left else ""
 
 
 def _counted(run: Run) -> list[Piece]:
@@ -473,10 +469,10 @@ def _rate(run: Run, form: Form) -> Line:
     """The rate, or why there is none."""
     from rejoinder.words.figures import without_errors_words
 
-    summary, found = run.summary, run.summary.rate
+    summary, found = run.summary, rate_of(run.summary)
     tested = without_errors_words(summary.without_errors)
-    if isinstance(found, NoRate):
-        words = _why_none(found, summary, form)
+    if found is None:
+        words = _why_none(summary, form)
         return line((words, "quiet")) if words else EMPTY
     if found.rate is None or found.interval is None or summary.finished < 2:
         return EMPTY
@@ -490,11 +486,7 @@ def _rate(run: Run, form: Form) -> Line:
     return line((rate, "name"), (shown, "quiet"))
 
 
-def _why_none(found: NoRate, summary: Summary, form: Form) -> str:
+def _why_none(summary: Summary, form: Form) -> str:
     """Empty for several targets and variants: a table above has their rates."""
-    from rejoinder.words.figures import no_rate_words
-
-    if found.is_of_several:
-        return condition_rates(summary)
-    words = no_rate_words(found)
-    return f"of {found.finished:,}, {words}" if form.symbols and words == "no rate yet" else words
+    words = condition_rates(summary) or why_no_rate(summary)
+    return f"of {summary.finished:,}, {words}" if form.symbols and words == "no rate yet" else words

@@ -21,7 +21,6 @@ from msgspec import Struct, structs
 from rejoinder.errors import RejoinderError
 from rejoinder.model import Result, Summary
 from rejoinder.model.comparisons import RunComparison
-from rejoinder.model.figures import NoRate
 from rejoinder.model.results import CaseName
 from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.columns import Head, Index, RunNames
@@ -39,13 +38,13 @@ from rejoinder.report.page.overview import (
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
 from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
 from rejoinder.run_files import write_whole
+from rejoinder.views.board import share_of
 from rejoinder.views.cases import Prompts, Run, prompts_of
 from rejoinder.views.clusters import known_clusters
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.rows import OUTCOMES, RowOutcome, RowView, frame_of, row_of
 from rejoinder.words.figures import cases_passed, of_trials, passed_words, trials_passed
 from rejoinder.words.inert import to_bytes
-from rejoinder.words.numbers import percent
 
 BLOCK = 64
 """Conversations that are packed together; the browser unpacks a block to show one of them."""
@@ -221,11 +220,11 @@ def _judges(judges: Iterable[JudgeSummary]) -> dict[str, str]:
 
 def _window_title(run: Run) -> str:
     """`service-desk: 69% passed (31 of 45)`."""
-    rate, summary = run.summary.rate, run.summary
-    if isinstance(rate, NoRate) or rate.rate is None:
+    share, summary = share_of(run.summary.rate).text, run.summary
+    if not share:
         return f"{title_of(run.run)}: {passed_words(summary)} passed"
     counted = f", {cases_passed(summary)}" if summary.has_repeats else f" ({trials_passed(summary)})"
-    return f"{title_of(run.run)}: {percent(rate.rate, rate.cases, rate.interval)}{of_trials(summary)} passed{counted}"
+    return f"{title_of(run.run)}: {share}{of_trials(summary)} passed{counted}"
 
 
 # Two runs

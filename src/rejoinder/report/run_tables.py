@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 from rejoinder.model import Summary
 from rejoinder.model.boards import Verdict, is_only_doubted
-from rejoinder.model.figures import NoRate, Rate
+from rejoinder.model.figures import Rate
 from rejoinder.model.runs import Rates, TargetSummary
 from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
 from rejoinder.report.tables import WIDE_GAP, Column, write_table
-from rejoinder.views.board import MEASURE, Board
+from rejoinder.views.board import MEASURE, Board, rate_of
 from rejoinder.views.walk import Cell, Found, Row, groups_of, is_smooth
 from rejoinder.words.numbers import (
     coefficient,
@@ -162,8 +162,8 @@ def _recovery(summary: Summary) -> list[_Figures]:
 
 def _tries(summary: Summary, rates: Rates) -> Iterator[_Figures]:
     """The first try, and with repeats the end. Without a pass rate these would mislead as it does."""
-    rate = summary.rate
-    if isinstance(rate, NoRate):
+    rate = rate_of(summary)
+    if rate is None:
         return
     yield _rate_row("first try", rates.first_try)
     if summary.has_repeats:

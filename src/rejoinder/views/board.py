@@ -27,17 +27,11 @@ from rejoinder.words.numbers import (
     points,
     seconds,
 )
+from rejoinder.words.statuses import EARLY_ENDS
 
 MEASURE = "add `control: afresh`"
 MOST_NAMED = 3
 """Rows that the headline names for each verdict; more are counted."""
-_EARLY = {
-    "interrupted": "Interrupted",
-    "budget": "The budget was reached",
-    "killed": "The run was killed",
-    "running": "The run is still running",
-    "error": "The run ended with an error",
-}
 
 
 class Outcomes(Struct, frozen=True, kw_only=True):
@@ -163,7 +157,8 @@ def _what(parts: Sequence[NamedPart]) -> str:
 def _row(one: NamedPart, listening: Listening | None, summary: Summary) -> BoardRow:
     part = one.part
     rates, repeats = part.rates, summary.has_repeats
-    first = None if rates is None or isinstance(part.rate, NoRate) else rates.first_try
+    rate = rate_of(part)
+    first = None if rates is None or rate is None else rates.first_try
     repeated = part.repeated
     cost = part.total_cost if isinstance(part, Summary) else part.cost
     duration = None if isinstance(part, Summary) else part.duration_s
@@ -176,7 +171,7 @@ def _row(one: NamedPart, listening: Listening | None, summary: Summary) -> Board
         cases=f"{part.by_case.passed:,} of {part.by_case.total:,}" if repeats else "",
         passed=f"{part.passed:,} of {part.finished:,}",
         passed_cases=cases_passed(part) if repeats else trials_passed(part),
-        rate=part.rate.rate if isinstance(part.rate, Rate) else None,
+        rate=None if rate is None else rate.rate,
         share=share_of(part.rate),
         first_try="" if first is None else f"{first.passed:,} of {first.of:,}",
         listening=listening,
@@ -202,6 +197,11 @@ def _recovered(part: Part) -> int:
     if part.recovered or isinstance(part, Summary):
         return part.recovered
     return max(0, part.passed - part.first_try) if part.rates is None else part.rates.gain.passed
+
+
+def rate_of(part: Part) -> Rate | None:
+    """The pass rate; None if there is none."""
+    return None if isinstance(part.rate, NoRate) else part.rate
 
 
 def share_of(rate: Rate | NoRate) -> Share:
@@ -258,19 +258,20 @@ def _early(receipt: Receipt, summary: Summary) -> str:
     """Empty unless the run ended before its time, or measured nothing."""
     if summary.no_rate == "untested":
         untested = f"nothing was tested: {count(summary.errors, 'error')}."
-        return f"{_ended_early(receipt, summary)}, {untested}" if receipt.status in _EARLY else capital(untested)
+        return f"{_ended_early(receipt, summary)}, {untested}" if receipt.status in EARLY_ENDS else capital(untested)
     unmeasured = summary.spoilt.cases if summary.spoilt is not None else 0
     if unmeasured and not summary.finished:
         invalid = count(summary.total - summary.decided, "conversation")
         return f"Nothing was measured: {invalid} invalid."
-    if receipt.status not in _EARLY:
+    if receipt.status not in EARLY_ENDS:
         return ""
     return f"{_ended_early(receipt, summary)}, {summary.passed:,} passed."
 
 
 def _ended_early(receipt: Receipt, summary: Summary) -> str:
-    """`Interrupted: 6 of 12 conversations ended`"""
-    return f"{_EARLY[receipt.status]}: {summary.finished:,} of {count(receipt.planned, 'conversation')} ended"
+    """`The run was interrupted: 6 of 12 conversations ended`"""
+    clause = capital(EARLY_ENDS[receipt.status].clause)
+    return f"{clause}: {summary.finished:,} of {count(receipt.planned, 'conversation')} ended"
 
 
 def _told(rows: Sequence[BoardRow], summary: Summary) -> str:

@@ -194,6 +194,14 @@ def condition_rates(one: _Part) -> str:
     return ", ".join(f"{condition} {rate_words(found.rate)}" for condition, found in one.by_condition.items())
 
 
+def why_no_rate(one: _Part) -> str:
+    """`no rate yet`; empty if there is a rate, and for several targets or variants, whose rates are shown."""
+    found = one.rate
+    if not isinstance(found, NoRate) or found.because in ("several-targets", "several-variants"):
+        return ""
+    return no_rate_words(found)
+
+
 def aptitude_words(found: Aptitude) -> str:
     """`aptitude 0.92, unreliability 0.40 (10 repeats)`"""
     numbers = f"aptitude {coefficient(found.aptitude)}, unreliability {coefficient(found.unreliability)}"

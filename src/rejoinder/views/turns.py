@@ -164,11 +164,6 @@ class TurnView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """Whether the agent continued its session here after the run was killed."""
 
     @property
-    def marked(self) -> bool:
-        """Whether a check of the whole conversation points at this turn."""
-        return bool(self.broke)
-
-    @property
     def spent(self) -> str:
         """`25 tokens (20 in, 5 out), $0.0010`."""
         return ", ".join(filter(None, (self.used, self.paid or self.cost)))

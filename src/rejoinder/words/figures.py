@@ -32,7 +32,6 @@ from rejoinder.words.numbers import (
     digits_of,
     end_words,
     figure,
-    number_words,
     p_number,
     percent,
     plural,
@@ -346,20 +345,6 @@ def _by_case_words(found: Look) -> str:
     if found.steady:
         return "; no case changed within a run, so cases count and not trials"
     return "; cases differ more between the runs than within them, so cases count" if found.design > _MUCH_MORE else ""
-
-
-def delta_words(found: Delta, unit: str = "") -> str:
-    """`+0.4 s (+0.1 to +0.7), +12% (+3 to +20): more`."""
-    if found.difference is None:
-        return "not known"
-    if found.verdict == "same":
-        return "the same in every case"
-    parts = number_words(found.difference, unit, sign="+")
-    if found.interval is not None:
-        parts += f" ({' to '.join(number_words(end, sign='+') for end in found.interval)})"
-    if found.change is not None:
-        parts += f", {100 * found.change:+.0f}%"
-    return f"{parts}: {'cannot tell' if found.verdict == 'cannot-tell' else found.verdict}"
 
 
 def change_words(found: Delta) -> str:

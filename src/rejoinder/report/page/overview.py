@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.boards import is_only_doubted
 from rejoinder.model.clusters import Cluster, ClusterKey
-from rejoinder.model.figures import NoRate
 from rejoinder.model.runs import JudgeSummary, TargetSummary
 from rejoinder.report.page.board import board_rows, headline
 from rejoinder.report.page.charts import conditions_chart, recovery_chart
@@ -24,10 +23,10 @@ from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.marks import counts_of
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.report.page.panels import Panel, panels
-from rejoinder.views.board import Board, board_of, outcomes_of
+from rejoinder.views.board import Board, board_of, outcomes_of, rate_of
 from rejoinder.views.cases import Run
 from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, why_words
-from rejoinder.views.details import condition_rates, details_of
+from rejoinder.views.details import condition_rates, details_of, why_no_rate
 from rejoinder.views.facts import facts_of
 from rejoinder.views.notes import NoteKind, bounds_words, notes_of
 from rejoinder.views.rows import RowOutcome
@@ -35,7 +34,6 @@ from rejoinder.views.walk import groups_of
 from rejoinder.words.figures import (
     cases_passed,
     net_words,
-    no_rate_words,
     rate_ends,
     trials_passed,
     trials_words,
@@ -52,7 +50,6 @@ from rejoinder.words.numbers import (
 )
 
 MOST_JUDGES = 50
-MOST_NAMED = 20
 LONGEST_CHECK = 200
 MOST_CLUSTERS = 6
 
@@ -107,16 +104,16 @@ _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
 
 
 def _sentences(run: Run) -> Iterator[Child]:
-    summary, rate = run.summary, run.summary.rate
+    summary, rate = run.summary, rate_of(run.summary)
     if summary.no_rate == "untested":
         return
     counted = cases_passed(summary) if summary.has_repeats else trials_passed(summary)
     words = f" passed, {trials_passed(summary)}" if summary.has_repeats else " conversations passed"
     yield [element("strong", None, counted), f"{words}{on_words(summary)}."]
-    if isinstance(rate, NoRate):
+    if rate is None:
         by_condition = condition_rates(summary)
-        if by_condition or not rate.is_of_several:
-            yield f"{capital(no_rate_words(rate))}{by_condition and f': {by_condition}'}."
+        if why := why_no_rate(summary):
+            yield f"{capital(why)}{by_condition and f': {by_condition}'}."
     elif rate.interval is not None:
         yield f"With 95% confidence the rate is between {rate_ends(rate).replace(' to ', '% and ')}."
         if rate.cases != rate.of:
@@ -284,7 +281,7 @@ def _judges(judges: Sequence[JudgeSummary]) -> Panel | None:
     more = len(asked) - MOST_JUDGES
     content = [
         element("p", {"class": "note"}, "How reliable each judge is."),
-        [_judge(judge, title) for judge, title in zip(asked, judge_titles(asked)[:MOST_JUDGES], strict=False)],
+        [_judge(*one) for one in list(zip(asked, judge_titles(asked), strict=True))[:MOST_JUDGES]],
         element("p", None, f"And {count(more, 'more judge')}.") if more > 0 else None,
     ]
     return Panel("judges", "Judges", content)
