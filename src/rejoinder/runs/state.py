@@ -18,8 +18,16 @@ from rejoinder.runs.folder import RunFolder
 
 Phase: TypeAlias = Literal["running", "killed", "ended", "damaged"]
 """A state without how the run ended."""
-CUT_OFF: dict[ListedStatus, int] = {"running": 130, "killed": 130, "interrupted": 130, "budget": 4}
+INTERRUPTED = 130
+CUT_OFF: dict[ListedStatus, int] = {
+    "running": INTERRUPTED,
+    "killed": INTERRUPTED,
+    "interrupted": INTERRUPTED,
+    "budget": 4,
+}
 """Exit codes of runs that did not come to their end, whatever their results are."""
+NEVER_BEGUN = {"refused": 2, "cancelled": INTERRUPTED}
+"""Exit codes of queued runs that did not start."""
 DAMAGED = RunDamaged.exit_code
 NO_RECEIPT = "it has no run.json"
 

@@ -14,15 +14,12 @@ from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.recorded import RecordedRun
-from rejoinder.runs.state import DAMAGED, NO_RECEIPT, StoredState, state_of
+from rejoinder.runs.state import DAMAGED, NEVER_BEGUN, NO_RECEIPT, StoredState, state_of
 from rejoinder.server.api_routes import Api
 from rejoinder.server.errors import ApiError, no_run, without_places
 from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
 from rejoinder.server.supervisor import need_of
-
-_NEVER_BEGUN: dict[Status, int] = {"refused": 2, "cancelled": 130}
-"""Exit codes of entries without a run."""
 
 
 def locate(api: Api, run: str) -> RunFolder | None:
@@ -119,7 +116,7 @@ def _done(summary: Summary) -> int:
 
 def _of_entry(entry: Entry) -> RunState:
     status: Status = entry.ended or "queued"
-    code, message = _NEVER_BEGUN.get(status), entry.message or None
+    code, message = NEVER_BEGUN.get(status), entry.message or None
     return RunState(id=entry.id, status=status, title=entry.title, exit_code=code, message=message)
 
 

@@ -25,6 +25,7 @@ import msgspec
 from rejoinder.errors import RejoinderError
 from rejoinder.run_files import RunDamaged
 from rejoinder.runs.folder import BUSY_CODE, RunBusy
+from rejoinder.runs.state import INTERRUPTED
 from rejoinder.server.jobs import Job, ResumeJob
 from rejoinder.server.log import log_mistake
 from rejoinder.server.queue import LOG, LONGEST_MESSAGE, Entry, Queue
@@ -41,7 +42,7 @@ MOST_DEATHS = 3
 """A run whose process dies so often is left to people."""
 Need: TypeAlias = Literal["start", "resume", "wait", "ended", "gone"]
 _CUT_OFF = ("running", "killed", "interrupted")
-_ENDED = (0, 1, 3, 4, 5, 130)
+_ENDED = (0, 1, 3, 4, 5, INTERRUPTED)
 """Exit codes of a run that came to an end, or was interrupted by hand."""
 _PASSING = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM),

@@ -29,10 +29,9 @@ from rejoinder.runs.folder import BUSY_CODE, RunBusy, reserve_run_id
 from rejoinder.runs.options import RunOptions, read_options
 from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import RunReport
+from rejoinder.runs.state import INTERRUPTED
 from rejoinder.server.jobs import CommandJob, ForkJob, GradeJob, Job, RerunJob, ResumeJob, RunJob
 from rejoinder.suite.discover import find_files
-
-INTERRUPTED = 130
 
 
 def main() -> None:
