@@ -15,6 +15,8 @@ MOST_LINES = 30
 """Lines of 99 functions of 100, docstrings not counted."""
 MOST_IMPORTED = 28
 """Modules of the package that a module imports. Lower this number when a change allows it; never raise it."""
+LONGEST_CHAIN = 38
+"""Modules that import each other in a row. Lower this number when a change allows it; never raise it."""
 
 
 @cache
@@ -64,6 +66,19 @@ def test_no_module_imports_more_modules_than_before() -> None:
     assert {name: count for name, count in counts.items() if count > MOST_IMPORTED} == {}
 
 
+def test_no_chain_of_imports_is_longer_than_before() -> None:
+    """A change of the last module of a chain may reach all others. Imports in functions count, too."""
+    known = set(parsed())
+    imports = {name: imported(module, known) - {name} for name, module in parsed().items()}
+
+    @cache
+    def chain(name: str) -> tuple[str, ...]:
+        return (name, *max((chain(one) for one in imports[name]), key=len, default=()))
+
+    longest = max(map(chain, imports), key=len)
+    assert len(longest) <= LONGEST_CHAIN, longest
+
+
 def test_packages_pass_on_no_names_of_their_modules() -> None:
     """Importers name the module that defines a name; docs/design/architecture.md says why these packages differ."""
     packages = map(name_of, (SRC / "rejoinder").rglob("__init__.py"))
@@ -78,7 +93,9 @@ def test_no_test_module_imports_another() -> None:
     """What several of them need is in `tests/kit.py`, in `tests/labs`, or in a module beside them that has no tests."""
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths}
-    found = {path.name: imported(ast.parse(path.read_text(encoding="utf-8")), names) for path in paths}
+    trees = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    found = {name: imported(tree, names) for name, tree in trees.items()}
+    assert len(found) == len(paths)
     assert {name: others for name, others in found.items() if others} == {}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -20,6 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_
 from tests.kit import ROOT
 
 WEB = ROOT / ".web"
+PAGE = ROOT / "src/rejoinder/report/page"
 HINT = "the tests of pages need Chromium, axe-core and tsc: make .web/installed"
 PATIENCE_MS = 20_000
 """How long a page may take for what it does at once: a machine that is busy with other tests is slow, not wrong."""
@@ -37,6 +39,17 @@ def web_tools() -> dict[str, str]:
         return json.loads((WEB / "installed").read_text(encoding="utf-8"))
     except FileNotFoundError:
         pytest.fail(HINT, pytrace=False)
+
+
+def computed(expression: str, *names: str) -> Any:
+    """The value of an expression in the scope of these scripts, without a page."""
+    source = "\n".join((PAGE / "script" / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    program = f"{source}\nconsole.log(JSON.stringify({expression}))"
+    done = subprocess.run(
+        [web_tools()["node"], "-"], input=program, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @cache

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from rejoinder.model import ToolCall, TurnResult
-from tests.pages.browsing import SCREENS, Screen, Tab, Tabs
+from tests.pages.browsing import SCREENS, Screen, Tab, Tabs, computed
 from tests.pages.kit import HOSTILE, SIGN, address, write_report
-from tests.pages.test_script_types import computed
 from tests.report.exports import check, made_run, result, turn
 
 # The tree

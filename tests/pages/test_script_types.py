@@ -8,17 +8,14 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from rejoinder.comparison.flips import first_difference
 from rejoinder.report.page import assets
-from tests.kit import ROOT
-from tests.pages.browsing import WEB, web_tools
+from tests.pages.browsing import PAGE, WEB, computed, web_tools
 
-PAGE = ROOT / "src/rejoinder/report/page"
 SCRIPTS = sorted((PAGE / "script").glob("*.js"))
 SINKS = r"innerHTML|outerHTML|AdjacentHTML|document\.write|DOMParser|\beval\b|\bFunction\(|srcdoc|cssText|createPolicy"
 """What makes HTML or code of a text."""
@@ -29,17 +26,6 @@ def type_errors(folder: Path) -> str:
     tsc = WEB / "node_modules/typescript/bin/tsc"
     command = [web_tools()["node"], str(tsc), "--project", str(folder / "jsconfig.json"), "--pretty", "false"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
-
-
-def computed(expression: str, *names: str) -> Any:
-    """The value of an expression in the scope of these scripts, without a page."""
-    source = "\n".join((PAGE / "script" / f"{name}.js").read_text(encoding="utf-8") for name in names)
-    program = f"{source}\nconsole.log(JSON.stringify({expression}))"
-    done = subprocess.run(
-        [web_tools()["node"], "-"], input=program, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_types_of_the_scripts_hold() -> None:
