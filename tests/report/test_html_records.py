@@ -17,6 +17,7 @@ from rejoinder.views.conversation import ConversationView, Note, view_conversati
 from rejoinder.views.rows import OUTCOMES, Frame, frame_of, row_of
 from rejoinder.views.turns import CheckView, TurnView
 from rejoinder.words.inert import to_bytes
+from rejoinder.words.numbers import money, seconds
 from tests.kit import Project, Raw, case, follow, scripted
 from tests.report.courses import caved, failed_as_a_whole, failed_in_step, spoilt
 from tests.report.exports import check, failed, in_error, mixed, receipt, result, turn
@@ -39,6 +40,16 @@ RECOVERED = result(
 
 
 # Rows
+
+
+@pytest.mark.parametrize(
+    ("taken_s", "words"),
+    [(0.42, "420 ms"), (59.97, "1 min 00 s"), (119.7, "2 min 00 s"), (3725.0, "1 h 02 min")],
+)
+def test_a_row_has_its_time_and_cost_in_the_words_of_all_surfaces(taken_s: float, words: str) -> None:
+    """Scripts of pages show these texts, and make none of their own."""
+    row = row_of(structs.replace(result("a", structs.replace(turn(), duration_s=taken_s)), cost=0.1234), 0)
+    assert (row.time, row.cost) == (seconds(taken_s), money(0.1234)) == (words, "$0.12")
 
 
 def test_a_row_says_how_a_conversation_ended_and_why() -> None:

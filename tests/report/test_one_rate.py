@@ -20,6 +20,7 @@ from rejoinder.history.index import read_history
 from rejoinder.model.figures import NoRate, NoRateReason
 from rejoinder.model.runs import RunStatus
 from rejoinder.report import github, html
+from rejoinder.report.card import write_card
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport
@@ -28,6 +29,8 @@ from rejoinder.runs.summary import summarise
 from rejoinder.runs.verify import find_damage
 from rejoinder.testing import Answer, FakeServer, Fault
 from rejoinder.views.board import board_of
+from rejoinder.views.notes import bounds_words
+from rejoinder.words.figures import without_errors_words
 from tests.kit import ROOT, Project, Raw, behind, bounded, case, only_run, run_folders
 from tests.server.kit import api, ask, settings
 
@@ -137,6 +140,32 @@ def surfaces(project: Project, report: RunReport) -> dict[str, bool]:
     }
 
 
+def of_one(project: Project, report: RunReport) -> dict[str, bool]:
+    """The same for surfaces that show a rate for each target and variant, where a run has one of each."""
+    page = ask(settings(project.folder), "GET", f"/runs/{report.folder.id}").text
+    share = "".join(re.findall(r'<p class="share">(.*?)</p>', page))
+    card = re.sub(r"<style>.*?</style>|<[^>]*>", " ", write_card(report), flags=re.DOTALL)
+    [row] = [line for line in github.sticky_text(report).splitlines() if line.startswith("| `")]
+    return {
+        "run page of the viewer": "%" in share,
+        "card": has_percentage(card),
+        "comment": has_percentage(row),
+    }
+
+
+def rates_beside(report: RunReport) -> tuple[str, ...]:
+    """Percentages that are not the rate: without errors, and bounds without invalid conversations."""
+    return without_errors_words(report.summary.without_errors), bounds_words(report.summary.spoilt)
+
+
+def check_headline_of_comment(report: RunReport) -> None:
+    """It counts; the table under it has the rates."""
+    headline = github.sticky_text(report).partition("\n|")[0]
+    for words in filter(None, rates_beside(report)):
+        headline = headline.replace(words, "")
+    assert not has_percentage(headline), headline
+
+
 def lists(project: Project, report: RunReport) -> dict[str, bool]:
     """The same for what lists runs. A run that was killed has no figures there."""
     [row] = [row for row in read_history(project.folder).rows if row.id == report.folder.id]
@@ -161,12 +190,15 @@ def check_every_surface(project: Project, report: RunReport) -> None:
     has_rate = not isinstance(rate, NoRate)
     assert report.summary.no_rate == (None if has_rate else rate.because)
     shown = surfaces(project, report) | lists(project, report)
+    if len(board_of(report.run, report.summary).rows) == 1:
+        shown |= of_one(project, report)
     if has_rate and report.summary.finished < 2:
         del shown["last line"]  # a rate of one conversation is no line worth
     assert set(shown.values()) == {has_rate}, shown
     whole = project.run("show", report.folder.id, "-v", code=None)
     assert not (re.search(r"no rate", whole.splitlines()[-1]) and re.search(r"pass rate .*\d%", whole)), whole
     check_groups(project, report)
+    check_headline_of_comment(report)
 
 
 def check_groups(project: Project, report: RunReport) -> None:
@@ -203,7 +235,7 @@ def test_every_reason_is_tried_and_documented() -> None:
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     ways = draw(st.text("yne", min_size=2, max_size=5))
-    status = draw(st.sampled_from(["completed", "completed", "interrupted", "budget", "error"]))
+    status = draw(st.sampled_from(["completed", "completed", "interrupted", "budget", "error", "running"]))
     return Story(
         ways=ways,
         targets=draw(st.integers(1, 2)),
