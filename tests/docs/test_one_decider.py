@@ -258,6 +258,8 @@ STATE_READERS = {
     "engine/run.py": 1,
     "gates/verbs.py": 1,
     "history/index.py": 2,
+    "pytest_plugin/ending.py": 2,
+    "pytest_plugin/running.py": 1,
     "report/comparison.py": 1,
     "report/history.py": 4,
     "report/page/comparison.py": 1,

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rejoinder.comparison.compare import compare_sides
 from rejoinder.comparison.sides import Side
 from rejoinder.gates.baselines import baseline_of, write_baseline
 from rejoinder.history.rows import make_row
@@ -23,6 +22,7 @@ from rejoinder.views.clusters import LONGEST_CLUSTER, known_clusters, shared_clu
 from rejoinder.views.flips import SinceBaseline
 from rejoinder.words.figures import verdicts_words
 from rejoinder.words.numbers import shortened
+from tests.comparison.sides import compare_sides
 from tests.kit import Project, bounded
 from tests.report.exports import MadeRun, made_run
 from tests.views import surfaces
@@ -78,7 +78,7 @@ def test_the_headline_of_a_run_that_ended_early_says_so_first(status: str, words
 
 def test_an_interrupted_run_of_errors_says_both() -> None:
     found = board({"bot": "eeeeee"}, status="interrupted")
-    words = "Interrupted: 6 of 6 conversations ended, nothing was tested: 6 errors."
+    words = "The run was interrupted: 6 of 6 conversations ended, nothing was tested: 6 errors."
     assert found.headline.text == words and found.headline.is_early
     [line] = [one for one in lines_of(run_of({"bot": "eee"}, status="interrupted"), PLAIN) if "nothing was" in one]
     assert "interrupted: nothing was tested: 3 errors" in line

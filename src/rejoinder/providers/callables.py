@@ -18,6 +18,7 @@ from rejoinder.providers.python_objects import ObjectProvider, makes_conversatio
 from rejoinder.providers.shared import Exchange
 from rejoinder.user_code.functions import FunctionFault, call_function
 from rejoinder.user_code.given import own_function, reply_of
+from rejoinder.words.numbers import seconds
 
 CLOSE_S = 30.0
 """Time that `close` of an object may take."""
@@ -75,7 +76,7 @@ class CallableProvider(PythonProvider):
         except FunctionFault as fault:
             self._exchange.tell(str(fault))
         except TimeoutError:
-            self._exchange.tell(f"`{self._name}.close` did not end within {CLOSE_S:g} seconds")
+            self._exchange.tell(f"`{self._name}.close` did not end within {seconds(CLOSE_S)}")
 
     async def _begin(self) -> None:
         if self._open is not None:
