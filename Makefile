@@ -54,9 +54,9 @@ test: $(STAMP)
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 
-# Of properties at most sixty examples; `make test-long` tries as many as each of them asks for.
+# Of properties at most forty examples, and of tests marked `every` some cases; `make test-long` runs all of them.
 pytest: compiled $(RECIPES) $(WEB)
-	MOST_EXAMPLES=60 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
+	MOST_EXAMPLES=40 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
 
 test-long: compiled $(INSPECT) $(WEB)
 	$(BIN)/python -m pytest -q -n auto -m "long or hypothesis"

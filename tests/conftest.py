@@ -10,6 +10,7 @@ import ssl
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,7 +40,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", type=int, metavar="N", help="run only the first N cases of each parametrised test")
 
 
+@pytest.hookimpl(tryfirst=True)  # before cases that are marked long are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    places: Counter[str] = Counter()
+    for item in items:
+        if (mark := item.get_closest_marker("every")) is not None:
+            name = item.nodeid.partition("[")[0]
+            if places[name] % mark.args[0]:
+                item.add_marker("long")
+            places[name] += 1
     most = config.getoption("--first")
     if most is None:
         return

@@ -1563,6 +1563,7 @@ def die(project: Project, server: FakeServer, moment: str) -> set[str]:
 @pytest.mark.slow
 @spec("R64", "R65")
 @pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.every(4)
 def test_a_run_with_judges_survives_its_death(project: Project, undisturbed: Any, moment: str) -> None:
     """Votes, second chances, other targets and embeddings: what is recorded is not asked again, and nothing is lost."""
     server, document, calls = undisturbed

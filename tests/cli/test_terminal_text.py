@@ -13,7 +13,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -202,9 +203,16 @@ def filled(root: Path, arguments: tuple[str, ...]) -> list[str]:
     return [one.format(first=first, second=second) if one.startswith("{") else one for one in arguments]
 
 
+def both_ways() -> Iterator[Any]:
+    """Each command through a pipe and on a terminal. `make test` runs each command one way, and every way often."""
+    for place, (command, way) in enumerate(product(COMMANDS, (through_pipe, on_terminal))):
+        is_long = (place // 2 + place) % 2
+        name = re.sub(r"[^ -~]", "", " ".join(command))[:40]
+        yield pytest.param(command, way, id=f"{name}-{way.__name__}", marks=[pytest.mark.long] if is_long else [])
+
+
 @spec("P42")
-@pytest.mark.parametrize("through", [through_pipe, on_terminal])
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: re.sub(r"[^ -~]", "", " ".join(words))[:40])
+@pytest.mark.parametrize(("arguments", "through"), list(both_ways()))
 def test_text_of_files_does_not_steer_the_terminal(
     arguments: tuple[str, ...], through: Callable[..., str], folder: Path
 ) -> None:

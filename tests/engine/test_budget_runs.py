@@ -876,6 +876,7 @@ def prepare(folder: Path, server: PaidServer) -> None:
 @pytest.mark.slow
 @spec("R64", "R65", "B11", "B14")
 @pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.every(4)
 def test_a_run_with_budget_cassettes_and_cache_survives_its_death(
     moment: str, undisturbed: tuple[PaidServer, Path, Raw, Counter[str]], tmp_path: Path
 ) -> None:

@@ -117,8 +117,10 @@ def is_clean(ended: Ended) -> bool:
 # Kills
 
 
-def _named_moments() -> list[str]:
-    return [f"{point}:{hit}" for point in POINTS for hit in (1, *LATER_HITS.get(point, ()))]
+def _named_moments() -> list[Any]:
+    """Every point when it is first passed, which `make test` runs, and when it is passed again."""
+    moments = [(f"{point}:{hit}", hit) for point in POINTS for hit in (1, *LATER_HITS.get(point, ()))]
+    return [pytest.param(moment, marks=[pytest.mark.long] if hit > 1 else []) for moment, hit in moments]
 
 
 @spec("R64", "R65")
@@ -136,6 +138,7 @@ def test_a_run_survives_its_death_at_every_named_point(lab: Lab, audit: Audit, m
 
 @spec("R64", "R65")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.every(4)
 def test_a_run_survives_its_death_at_random_moments(lab: Lab, undisturbed: Undisturbed, chunk: int) -> None:
     lab.write("evals.yaml", make_suite(blocking=chunk % 3 == 2))
     random = Random(chunk)
@@ -213,6 +216,7 @@ def test_a_finished_run_that_is_resumed_asks_nothing_and_stays_the_same(lab: Lab
 
 @pytest.mark.parametrize("left", [(), ("lock",), ("lock", "suite.json.draft"), ("lock", "suite.json", "cases.jsonl")])
 @pytest.mark.parametrize("command", ["resume", "show"])
+@pytest.mark.every(3)
 def test_a_folder_of_a_run_that_died_before_it_began_is_refused_in_plain_words(
     lab: Lab, left: tuple[str, ...], command: str
 ) -> None:
@@ -254,6 +258,7 @@ PARTS = 8
 
 
 @pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.every(2)
 def test_a_journal_may_be_cut_at_every_byte_of_its_last_record(lab: Lab, killed: Path, part: int) -> None:
     lab.write("evals.yaml", _small_suite())
     document = comparable(lab.run(trials=2).document)
@@ -650,6 +655,7 @@ def _leaks(folder: Path, secret: str) -> list[str]:
 @spec("P15")
 @pytest.mark.parametrize("name", SECRETS)
 @pytest.mark.parametrize("gone", [False, True], ids=["suite-there", "suite-gone"])
+@pytest.mark.every(3)
 def test_secrets_stay_out_of_the_folder_and_are_sent_after_a_resume(lab: Lab, name: str, gone: bool) -> None:
     secret = SECRETS[name]
     env = {"REJOINDER_SECRET_TOKEN": secret}

@@ -78,6 +78,7 @@ def replies_of(project: Project) -> int:
 
 @pytest.mark.parametrize("check", [{"contains": "x"}, {"code": "echo true"}, {"python": "own:check"}], ids=str)
 @pytest.mark.parametrize("limit", [40, 64, 100, 256])
+@pytest.mark.every(5)
 def test_few_descriptors_lose_no_paid_answer(project: Project, address: str, limit: int, check: Any) -> None:
     project.write("own.py", "def check(context):\n    return True\n")
     count = limit + 44

@@ -384,6 +384,7 @@ def test_further_trials_come_from_no_cache(project: Project) -> None:
         *("told.queued:9", "results.before_rename:2", "results.written:2", "summary.written:2", "run.closed:2"),
     ],
 )
+@pytest.mark.every(4)
 def test_confirming_survives_the_death_of_its_process(project: Project, moment: str) -> None:
     save_baseline(project)
     write_bot(project, {"c3": BROKEN, "c4": {"passes": [3]}})

@@ -294,6 +294,7 @@ def calls_of(folder: Path) -> Counter[str]:
         *("results.before_rename:2", "results.written:2", "summary.written:2", "run.closed", "run.closed:3"),
     ],
 )
+@pytest.mark.every(4)
 def test_rounds_survive_the_death_of_their_process(project: Project, moment: str) -> None:
     write_bot(project, lost=())
     run_process(project.folder, "run", "--repeat", "10")

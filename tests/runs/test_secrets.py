@@ -214,6 +214,7 @@ SHOWN = {"reply", "everywhere", "400", "401", "500", "type", "redirect"}
 @KEYS
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 @pytest.mark.parametrize("provider", WIRES)
+@pytest.mark.every(3)
 def test_a_key_of_the_environment(
     provider: str, behaviour: str, key: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_key_of_every_other_vendor(
 @KEYS
 @pytest.mark.parametrize("behaviour", ["reply", "401", "500"])
 @pytest.mark.parametrize("written", ["env-file", "variable", "literal", "camel", "settings"])
+@pytest.mark.every(7)
 def test_a_key_of_the_project(written: str, behaviour: str, key: str, project: Project) -> None:
     single = key.replace("\\", "\\\\").replace('"', '\\"')
     project.write(".env", f'OPENAI_API_KEY="{single}"\nODD_NAME="{single}"\n')
@@ -268,6 +270,7 @@ def test_a_key_of_the_project(written: str, behaviour: str, key: str, project: P
     ],
     ids=lambda headers: next(iter(headers)),
 )
+@pytest.mark.every(7)
 def test_a_key_in_a_header(headers: dict[str, str], provider: str, behaviour: str, project: Project) -> None:
     def reply(received: Received) -> Reply:
         """Also the parts of a header, as a server has them that has read it."""
@@ -318,6 +321,7 @@ def in_address(server: FakeServer, userinfo: str, scheme: str = "http://") -> st
         (f":{PLAIN}", "http://"),
     ],
 )
+@pytest.mark.every(3)
 def test_a_password_in_an_address(userinfo: str, scheme: str, behaviour: str, project: Project) -> None:
     def reply(received: Received) -> Reply:
         """It reads the header, and tells what it has read."""

@@ -179,6 +179,7 @@ def test_suites_that_changed_since_are_no_damage(project: Project) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", [point for point in POINTS if point != "asked.written"])  # a script is not asked
+@pytest.mark.every(4)
 def test_a_run_that_was_killed_is_intact_but_unfinished(
     project: Project, start: Callable[..., Process], point: str
 ) -> None:

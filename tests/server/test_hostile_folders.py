@@ -126,6 +126,7 @@ def as_device(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [as_pipe, as_folder, as_device])
 @pytest.mark.parametrize("name", [*FILES, "notes.json", "lock", ".results.jsonl.0123456789abcdef.draft"])
+@pytest.mark.every(2)
 def test_whatever_stands_in_the_place_of_a_file_there_is_an_answer(
     place: Project, name: str, kind: Callable[[Path], None]
 ):
