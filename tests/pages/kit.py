@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -25,12 +25,29 @@ OUTCOMES = {"p": "first", "r": "recovered", "f": "failed", "g": "failed", "e": "
 """What pages call the endings of `tests.comparison.sides`."""
 
 
+Serve = Callable[..., str]
+"""Starts a viewer of a project, and gives its address."""
+
+
 def write_report(run: Run, path: Path) -> Path:
     """The report of a run, in this file."""
     from rejoinder.report.html import write
 
     path.write_bytes("".join(write(run)).encode())
     return path
+
+
+def store_run(made: MadeRun, project: Path) -> str:
+    """A run of a project, as one that has ended leaves it; its id."""
+    from rejoinder.runs.folder import RunFolder, runs_folder
+    from rejoinder.words.inert import to_bytes
+
+    folder = RunFolder(runs_folder(project) / made.run.id)
+    folder.path.mkdir(parents=True)
+    folder.results.write_bytes(b"".join(to_bytes(one) + b"\n" for one in made.results))
+    folder.write_summary(made.summary)
+    folder.write_receipt(structs.replace(made.run, format=1))  # of a time before checksums
+    return made.run.id
 
 
 # Large runs

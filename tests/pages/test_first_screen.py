@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages.browsing import Screen, Tabs
-from tests.pages.kit import write_report
+from tests.kit import Project
+from tests.pages.browsing import Screen, Tab, Tabs
+from tests.pages.kit import Serve, store_run, write_report
 from tests.views.boards import run_of
 
-PAIRS = "atlas / terse", "atlas / warm", "large / terse", "large / warm"
-SHAPES = {
+TOP = "selector => document.querySelector(selector).getBoundingClientRect()"
+SHAPES: dict[str, dict[str, str]] = {
     "three targets": {
         "atlas-mini": "f" * 8 + "rr" + "l" * 10 + "e",
         "atlas": "f" * 12 + "r" * 4 + "l" * 5,
@@ -30,9 +31,40 @@ def test_the_first_failure_is_on_the_first_screen(
     tabs: Tabs, tmp_path: Path, shape: str, screen: Screen, lowest: int
 ) -> None:
     tab = tabs(write_report(run_of(SHAPES[shape]), tmp_path / "report.html"), screen=screen)
+    assert_begins_with_results(tab, screen, lowest)
+
+
+def assert_begins_with_results(tab: Tab, screen: Screen, lowest: int) -> None:
     tab.page.wait_for_selector("#r0")
-    top = "selector => document.querySelector(selector).getBoundingClientRect()"
-    assert tab.page.evaluate(f"({top})('.headline').top") > 0
-    assert tab.page.evaluate(f"({top})('#board').bottom") < screen.height
-    assert tab.page.evaluate(f"({top})('#r0').top") <= lowest
+    assert tab.page.evaluate(f"({TOP})('.headline').top") > 0
+    assert tab.page.evaluate(f"({TOP})('#board').bottom") < screen.height
+    assert tab.page.evaluate(f"({TOP})('#r0').top") <= lowest
+    assert tab.overflow() <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("screen", "lowest"), [(Screen(1280), 520), (Screen(390), 800)])
+def test_the_viewer_begins_with_the_same(
+    project: Project, serve: Serve, tabs: Tabs, shape: str, screen: Screen, lowest: int
+) -> None:
+    run = store_run(run_of(SHAPES[shape]), project.folder)
+    tab = tabs(f"{serve(project.folder)}/runs/{run}", screen=screen)
+    assert_begins_with_results(tab, screen, lowest)
+    tab.page.click("#more")  # what can be done is there, too
+    assert "Re-run failed" in tab.text("#acts" if screen.width < 860 else "#first-act")
+    assert "Save as baseline" in tab.text("#acts")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", [Screen(1280), Screen(390)], ids=str)
+def test_a_conversation_says_why_before_what_can_be_done(
+    project: Project, serve: Serve, tabs: Tabs, screen: Screen
+) -> None:
+    run = store_run(run_of(SHAPES["one target"]), project.folder)
+    tab = tabs(f"{serve(project.folder)}/runs/{run}/c/arithmetic/c16/atlas/-/1", screen=screen)
+    tab.page.wait_for_selector(".dhead .acts")
+    assert tab.page.evaluate(f"({TOP})('.why').bottom") < tab.page.evaluate(f"({TOP})('.dhead .acts').top")
+    assert tab.page.evaluate(f"({TOP})('.dhead .acts').height") < 60
+    assert tab.text(".crumbs #here")
     assert tab.overflow() <= 0

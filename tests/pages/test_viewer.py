@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from rejoinder.server.app import make_app
-from rejoinder.server.serving import Server, listen
-from rejoinder.server.settings import Settings
 from tests.kit import Process, Project, case, run, run_folders, scripted, wait_until
 from tests.pages.browsing import SCREENS, Chromium, Screen, Tab, Tabs
-from tests.pages.kit import Desk
+from tests.pages.kit import Desk, Serve
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e"
-Serve = Callable[..., str]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Starts servers in threads; each is given by its address."""
-    started: list[tuple[Server, threading.Thread]] = []
-
-    def begin(root: Path, *, read_only: bool = False) -> str:
-        listening = listen("127.0.0.1", 0, exactly=True)
-        settings = Settings(root=root, port=listening.getsockname()[1], read_only=read_only)
-        server = Server(make_app(settings))
-        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-        thread.start()
-        started.append((server, thread))
-        wait_until(lambda: server.started)
-        return settings.address
-
-    yield begin
-    for server, thread in started:
-        server.should_exit = True
-        server.config.app.state.closing.set()  # type: ignore[union-attr]
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 def judge_of(desk: Desk) -> str:
@@ -205,7 +177,7 @@ def test_a_conversation_leads_to_its_run_and_a_filter_to_its_list(desk: Desk, se
     base, run_id = serve(desk.folder), desk.b.run.id
     tab = tabs(f"{base}{pages_of(desk)['conversation']}")
     tab.page.wait_for_selector("#detail h1")
-    tab.page.click(".crumb")
+    tab.page.click(".crumbs .runid a")
     tab.page.wait_for_selector("#board")
     assert urlsplit(tab.page.url).path.rstrip("/") == f"/runs/{run_id}"
     tab = tabs(f"{base}/runs/{run_id}?show=failed")

@@ -159,6 +159,7 @@ def test_a_run_is_graded_anew_from_its_page(slowly: Slowly, tabs: Tabs) -> None:
         slowly.write([{**one, "checks": [{"icontains": "yes"}]} for one in CASES])
         tab = tabs(page_of(server, run))
         wait_ended(tab, "2 of 3")
+        tab.page.click("#more")
         tab.page.click("text=Re-grade")
         tab.page.click("dialog >> text=Grade >> nth=-1")
         tab.page.wait_for_selector(f"text=Grades of {run}")

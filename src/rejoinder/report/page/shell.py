@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from rejoinder.model.runs import is_run_id
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
@@ -44,6 +45,12 @@ class Page(Struct, frozen=True, kw_only=True):
     """Where the name at the top leads."""
     at: str = "#/"
     """Where what it is about leads: the page above a conversation. Empty for nowhere."""
+    above: Sequence[tuple[str, str]] = ()
+    """Pages above it, by their words and addresses."""
+    suite_at: str = ""
+    """Where its suite leads, if that is a page of its own."""
+    acts: Markup = NOTHING
+    """What can be done with all of it."""
 
 
 class Assets(Struct, frozen=True, kw_only=True):
@@ -111,12 +118,7 @@ def _top(page: Page) -> Markup:
         element(
             "a", {"class": "brand", "href": page.home, "aria-label": "rejoinder: overview"}, _logo(), _span("rejoinder")
         ),
-        element(
-            "a" if page.at else "span",
-            {"class": "crumb", "href": page.at or None},
-            element("span", {"class": "suite", "dir": "auto"}, page.crumb),
-            element("span", {"class": "runid mono"}, page.run),
-        ),
+        element("nav", {"class": "crumbs", "aria-label": "Where this is"}, element("ol", None, _crumbs(page))),
         element("span", {"class": "grow"}),
         element(
             "button",
@@ -125,7 +127,29 @@ def _top(page: Page) -> Markup:
             element("kbd", None, "?"),
         ),
         element("button", {"class": "btn quiet", "id": "theme", "type": "button"}, "Theme: auto"),
+        page.acts,
     )
+
+
+def _crumbs(page: Page) -> Iterator[Markup]:
+    """`Runs / service-desk / run 6fdf / Refund window`: the script writes the last, the conversation that is open."""
+    for words, href in page.above:
+        yield _crumb("above", words, href)
+    yield _crumb("suite", page.crumb, page.suite_at or ("" if page.run else page.at))
+    if page.run:
+        yield _crumb("runid", run_words(page.run), page.at, page.run)
+    yield element("li", {"id": "here", "dir": "auto"})
+
+
+def _crumb(kind: str, words: str, href: str, whole: str | None = None) -> Markup:
+    """`whole`: what stands there in short."""
+    link = element("a" if href else "span", {"href": href or None, "title": whole, "dir": "auto"}, words)
+    return element("li", {"class": kind}, link)
+
+
+def run_words(run: str) -> str:
+    """`run 6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay as they are."""
+    return f"run {run[-4:]}" if is_run_id(run) else run
 
 
 def _span(words: str) -> Markup:

@@ -14,9 +14,25 @@ from rejoinder.server.pages import statics
 from rejoinder.words.inert import to_bytes
 from rejoinder.words.numbers import capital
 
+RUNS = "Runs"
+"""The page above all others."""
+
 
 class PageData(Struct, frozen=True, kw_only=True, tag_field="page", tag="plain"):
     """What the script begins with; `page` says which page it is. A plain one has nothing for it to do."""
+
+
+class Top(Struct, frozen=True, kw_only=True):
+    """What some pages have in their head beyond their title."""
+
+    window: str = ""
+    """What the browser calls the page, where that is not the title."""
+    suite_at: str = ""
+    """Where the title leads, where the run leads elsewhere."""
+    acts: Markup = NOTHING
+
+
+PLAIN = Top()
 
 
 def page(
@@ -26,13 +42,17 @@ def page(
     *,
     run: str = "",
     at: str = "",
+    top: Top = PLAIN,
     plain: Markup = NOTHING,
     status: int = 200,
 ) -> HTMLResponse:
-    """`run`: its id, or those of two. `at`: where the title leads."""
+    """`run`: its id, or those of two. `at`: where the run leads, or the title where there is none."""
     shown = Page(
-        title=f"{title} · rejoinder" if title else "rejoinder",
+        title=top.window or (f"{title} · rejoinder" if title else "rejoinder"),
         crumb=title,
+        above=() if title == RUNS else ((RUNS, "/"),),
+        suite_at=top.suite_at,
+        acts=top.acts,
         run=run,
         overview=overview,
         plain=plain,

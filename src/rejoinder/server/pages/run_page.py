@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from rejoinder.model.history import Notes
 from rejoinder.report.page.columns import Head
 from rejoinder.report.page.grid import MOST_CASES, Grid
 from rejoinder.report.page.marks import mark
-from rejoinder.report.page.markup import Child, Markup, element, joined, sentence
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, joined, sentence
 from rejoinder.report.page.overview import damaged_overview, judge_words, run_overview
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.runs.state import Phase
@@ -24,7 +25,7 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
 from rejoinder.server.pages.desk import Desk, Look
-from rejoinder.server.pages.frame import PageData, page, refused, trouble
+from rejoinder.server.pages.frame import PageData, Top, page, refused, trouble
 from rejoinder.server.pages.runs_page import comparison_link
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
@@ -104,7 +105,15 @@ def _show(desk: Desk, request: Request) -> Response:
         return trouble("No such conversation", words, 404, back)
     data = _data(desk, look, index, query_asked(request), conversation)
     plain = _plain(look, index) if conversation is None else plain_conversation(conversation)
-    return page(look.title, _overview(desk, look, index), data, run=look.id, at=f"/runs/{look.id}", plain=plain)
+    return page(
+        look.title,
+        _overview(desk, look, index),
+        data,
+        run=look.id,
+        at=f"/runs/{look.id}",
+        top=Top(suite_at=_suite_address(look), acts=_acts(desk, look)),
+        plain=plain,
+    )
 
 
 def _data(desk: Desk, look: Look, index: RunIndex, query: Query, conversation: ConversationView | None) -> RunData:
@@ -186,11 +195,9 @@ def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
 
 def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
     if look.report is not None:
-        prefix = f"/runs/{look.id}"
-        bar = element("p", {"class": "acts pagebar", "id": "acts"}, _others(desk, look))
         known = reasons_of_baseline(desk.root, desk.damage.history().history.rows, look.id)
-        shown = run_overview(look.report, _grid(look, index), prefix, _notes(look, index), known)
-        return joined([bar, _pending(desk, look, index), shown])
+        shown = run_overview(look.report, _grid(look, index), f"/runs/{look.id}", _notes(look, index), known)
+        return joined([_pending(desk, look, index), shown])
     state = index.state
     planned = 0 if look.receipt is None else look.receipt.planned
     done = element("span", {"id": "done"}, figure(state.rows))
@@ -226,7 +233,24 @@ def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
     return element("p", {"class": "about", "id": "pending", "role": "status", "hidden": not words}, words)
 
 
-def _others(desk: Desk, look: Look) -> Child:
+def _acts(desk: Desk, look: Look) -> Markup:
+    """In the head of the page, so that results come first: a button, and what it opens. The script adds its acts, and
+    shows the button if there are any."""
+    if look.report is None:
+        return NOTHING
+    others = _others(desk, look)
+    button = {"class": "btn", "id": "more", "type": "button", "popovertarget": "acts", "hidden": others is None}
+    box = {"class": "menu", "id": "acts", "popover": True, "role": "group", "aria-label": "Actions"}
+    return joined([element("button", button, "Actions"), element("div", box, others)])
+
+
+def _suite_address(look: Look) -> str:
+    """The runs of its suite; empty for a run of several."""
+    names = {suite.title for suite in look.receipt.suites} if look.receipt is not None else set[str]()
+    return f"/?{urlencode({'suite': names.pop()}, errors='replace')}" if len(names) == 1 else ""
+
+
+def _others(desk: Desk, look: Look) -> Markup | None:
     """The way to the run that this one is to be compared with."""
     rows = list(reversed(desk.damage.history().history.rows))
     own = next((row for row in rows if row.id == look.id), None)

@@ -24,7 +24,7 @@ from rejoinder.report.page.markup import Child, Markup, element, sentence, table
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.frame import PageData, page
+from rejoinder.server.pages.frame import RUNS, PageData, page
 from rejoinder.server.pages.listed import Listed, age, holds, listed
 from rejoinder.suite.discover import looks_like_suite
 from rejoinder.views.board import outcomes_of
@@ -72,7 +72,7 @@ def _show(desk: Desk, request: Request) -> Response:
         _table(desk, shown, _trends(rows)) if shown else _nothing(desk, rows),
         _more(len(found), start, wanted),
     )
-    return page("Runs", main, RunsData(live=not rows or any(one.is_live for one in shown)))
+    return page(RUNS, main, RunsData(live=not rows or any(one.is_live for one in shown)))
 
 
 def _is_wanted(row: RunRow, wanted: Wanted) -> bool:

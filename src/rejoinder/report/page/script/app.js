@@ -40,6 +40,7 @@ async function showPlace(scroll) {
   if (isRun) {
     fill(detailBox);
     document.title = pageTitle;
+    nameHere('');
     draw(true);
     if (wasOpen) (listPane.hidden ? backToGrid : backToList)(scroll);
     return;
@@ -53,11 +54,19 @@ async function showPlace(scroll) {
   if (run !== showing) return;
   fill(detailBox, view);
   showMarks();
-  document.title = `${detailBox.querySelector('h1')?.textContent ?? ''}: ${pageTitle}`;
+  const title = detailBox.querySelector('h1')?.textContent ?? '';
+  document.title = `${title}: ${pageTitle}`;
+  nameHere(title);
   detailBox.scrollTop = 0;
   if (innerWidth <= NARROW) scrollTo(0, 0);
   if (document.documentElement.dataset.ready && hasFocus(document.body)) focusOn(rowsBox.offsetParent ? rowsBox : detailBox);
   toTurn();
+}
+
+/** The last of the crumbs. @param {string} title */
+function nameHere(title) {
+  const here = byId('here');
+  if (here) fill(here, title && h('span', { 'aria-current': 'page' }, title));
 }
 
 /** Scrolls to the list, or to what is shown instead, below the head of the page. */

@@ -146,11 +146,15 @@ function runActs() {
   if (pageData.state === 'running' || pageData.stops) return void box.append(...leaves([pageData.stops && buttonView('Stop the run', () => steer(run, 'stop'))]));
   if (pageData.state === 'killed') return void fill(box, buttonView('Resume', () => steer(run, 'resume')));
   const failed = !!(pageData.found?.counts.failed || pageData.found?.counts.error);
+  const more = byId('more'), goOn = pageData.resumes && (() => buttonView('Resume', () => steer(run, 'resume')));
+  const again = failed && (() => buttonView(['Re-run failed ', h('kbd', 'r')], () => rerun(run))), first = goOn || again;
+  if (more) more.hidden = false;
+  if (first) more?.before(h('span', { id: 'first-act' }, first()));
   box.append(...leaves([
-    pageData.resumes && buttonView('Resume', () => steer(run, 'resume')),
-    failed && buttonView(['Re-run failed ', h('kbd', 'r')], () => rerun(run)), buttonView('Re-grade', () => regrade(run)), buttonView('Tags and note', () => editNotes(run)),
+    first && h('span.narrow', first()), goOn && again && again(), buttonView('Re-grade', () => regrade(run)), buttonView('Tags and note', () => editNotes(run)),
     buttonView('Save as baseline', () => bless(run)), Object.keys(judges).length > 0 && linkButton('Label replies', labelHref()),
   ]));
+  listen(box, 'click', () => box.hidePopover?.());
   keyList.splice(-1, 0, { key: 'r', says: 'run again what failed', press: () => failed ? rerun(run) : false });
   if (Object.keys(judges).length) keyList.splice(-1, 0, { key: 'l', says: 'label replies', press: () => location.assign(labelHref()) });
 }
