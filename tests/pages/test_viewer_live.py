@@ -168,6 +168,24 @@ def test_a_run_is_graded_anew_from_its_page(slowly: Slowly, tabs: Tabs) -> None:
     assert slowly.asked() == 3, "no model was asked again"
 
 
+def test_a_live_page_and_the_runs_say_what_is_in_flight(slowly: Slowly, tabs: Tabs) -> None:
+    with serving(slowly.folder) as server:
+        tab = tabs(page_of(server, server.server.start("evals.yaml").id))
+        wait_going(tab, "first", "second")
+        tab.page.wait_for_selector("#flight li:only-child:has-text('wait'):has-text('slow'):has-text('turn 1')")
+        before = tab.text("#flight .num")
+        tab.page.wait_for_function("before => document.querySelector('#flight .num').innerText !== before", arg=before)
+        tab.page.wait_for_function("document.title === '1 failed, 2 of 3: slowly'")
+        assert tab.page.locator("#legend").count() == 0, "the pills say it once"
+        runs = tabs(server.url)
+        assert "wait" in runs.text(".flight")
+        slowly.let_go()
+        wait_ended(tab, "2 of 3")
+        assert tab.page.title().startswith("1 failed, 2 of 3 passed (67%): slowly")
+        assert tab.page.locator("#flight").count() == 0
+        assert tab.logged == []
+
+
 def test_a_page_without_rows_says_that_none_has_ended(slowly: Slowly, tabs: Tabs) -> None:
     slowly.write([CASES[2]])
     with serving(slowly.folder) as server:

@@ -129,7 +129,7 @@ def test_the_rate_stands_with_its_interval_and_number() -> None:
     assert number == f"80% passed{100 * low:.0f} to {100 * high:.0f}"
     assert "8 of 10 conversations passed. With 95% confidence" in said
     assert f"the rate is between {100 * low:.0f}% and {100 * high:.0f}%." in said
-    assert page.of("title")[0] == "arithmetic: 80% passed (8 of 10)"
+    assert page.of("title")[0] == "2 failed, 8 of 10 passed (80%): arithmetic"
 
 
 def test_several_targets_have_no_common_rate() -> None:

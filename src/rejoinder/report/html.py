@@ -34,16 +34,15 @@ from rejoinder.report.page.overview import (
     run_overview,
     title_of,
     why_of_pairs,
+    window_title,
 )
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
 from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
 from rejoinder.run_files import write_whole
-from rejoinder.views.board import share_of
 from rejoinder.views.cases import Prompts, Run, prompts_of
 from rejoinder.views.clusters import known_clusters
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.rows import OUTCOMES, RowOutcome, RowView, frame_of, row_of
-from rejoinder.words.figures import cases_passed, of_trials, passed_words, trials_passed
 from rejoinder.words.inert import to_bytes
 
 BLOCK = 64
@@ -199,7 +198,7 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
         version=run.run.version,
     )
     page = Page(
-        title=_window_title(run),
+        title=window_title(run),
         crumb=head.title,
         run=head.run,
         overview=run_overview(run, grid, notes=choice.words),
@@ -216,15 +215,6 @@ def _data(index: Index, head: Head, blocks: _Blocks) -> Iterator[Markup]:
 
 def _judges(judges: Iterable[JudgeSummary]) -> dict[str, str]:
     return {judge.digest: judge_words(judge) for judge in judges}
-
-
-def _window_title(run: Run) -> str:
-    """`service-desk: 69% passed (31 of 45)`."""
-    share, summary = share_of(run.summary.rate).text, run.summary
-    if not share:
-        return f"{title_of(run.run)}: {passed_words(summary)} passed"
-    counted = f", {cases_passed(summary)}" if summary.has_repeats else f" ({trials_passed(summary)})"
-    return f"{title_of(run.run)}: {share}{of_trials(summary)} passed{counted}"
 
 
 # Two runs

@@ -149,11 +149,11 @@ def trend_chart(title: str, points: Sequence[TrendPoint]) -> Markup:
     )
 
 
-def sparkline(rates: Sequence[float]) -> Markup:
-    """The pass rates of a suite's runs, the oldest first, as a line."""
+def sparkline(rates: Sequence[float], *, lowest: bool = False) -> Markup:
+    """The pass rates of a suite's runs, the oldest first, as a line. `lowest`: of each run that of its worst target."""
     step = 100 / max(1, len(rates) - 1)
     path = " ".join(f"{_at(step * place)},{_up(rate)}" for place, rate in enumerate(rates))
-    told = f"Pass rates of the last {len(rates)} runs: {', '.join(map(share, rates))}"
+    told = f"{'Lowest pass' if lowest else 'Pass'} rates of the last {len(rates)} runs: {', '.join(map(share, rates))}"
     view = {
         "class": "spark",
         "viewBox": "0 0 100 100",

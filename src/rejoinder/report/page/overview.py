@@ -23,7 +23,7 @@ from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.marks import counts_of
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.report.page.panels import Panel, panels
-from rejoinder.views.board import Board, board_of, outcomes_of, rate_of
+from rejoinder.views.board import Board, board_of, outcomes_of, rate_of, share_of
 from rejoinder.views.cases import Run
 from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, why_words
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
@@ -33,7 +33,9 @@ from rejoinder.views.rows import RowOutcome
 from rejoinder.views.walk import groups_of
 from rejoinder.words.figures import (
     cases_passed,
+    lost_words,
     net_words,
+    of_trials,
     rate_ends,
     trials_passed,
     trials_words,
@@ -62,6 +64,14 @@ def title_of(receipt: Receipt) -> str:
 def title_of_suites(titles: Iterable[str]) -> str:
     names = list(dict.fromkeys(titles))
     return " + ".join(names) if len(names) < 4 else f"{len(names)} suites"
+
+
+def window_title(run: Run) -> str:
+    """`3 failed, 10 of 21 passed (48%): service-desk`, for the window or the tab of a browser."""
+    share, summary = share_of(run.summary.rate).text, run.summary
+    passed = f"{cases_passed(summary) if summary.has_repeats else trials_passed(summary)} passed"
+    rate = f" ({share}{of_trials(summary)})" if share else ""
+    return f"{', '.join([*lost_words(summary), passed])}{rate}: {title_of(run.run)}"
 
 
 def run_overview(

@@ -1,7 +1,7 @@
 """Live pages: a stream of events that says which rows have come, and when a run has begun, was killed or has ended.
 
 The run's folder is looked at twice a second, so a run that was started in a terminal is live, too. An event has the
-rows that are new, the counts of the pills, and how the run stands.
+rows that are new, the counts of the pills, what is in flight, and how the run stands.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from rejoinder.runs.state import Phase
 from rejoinder.server.errors import ApiError
+from rejoinder.server.in_flight import InFlight, Waiting
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.row_store import Query
@@ -26,6 +27,8 @@ PAUSE_S = 0.5
 MOST_ROWS = 200
 """Rows of one event."""
 WALK_S = 0.2
+MOST_IN_FLIGHT = 5
+"""Calls that are shown: those that wait the longest."""
 
 
 class News(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,12 @@ class News(Struct, frozen=True, kw_only=True):
     state: Phase
     mark: str
     verified: bool
+    whole: bool
+    """Are all conversations that have ended read?"""
+    in_flight: Sequence[InFlight]
+    """Calls that wait for an answer, the longest first."""
+    waiting: int
+    """All of them."""
     over: bool
     """Is there nothing more to come?"""
 
@@ -59,14 +68,16 @@ class Live:
         return self._streams.answer(self.events(run, after), PAUSE_S)
 
     async def events(self, run: str, after: int) -> AsyncGenerator[bytes | None]:
-        last: tuple[str, bool] | None = None
+        last: object = None
+        waiting: Waiting | None = None
         while True:
             try:
-                news = await run_in_threadpool(self._news, run, after)
+                waiting = waiting or Waiting(self._desk.folder(run).journal)
+                news = await run_in_threadpool(self._news, run, after, waiting)
             except ApiError:
                 yield event("gone", {})
                 return
-            state = news.mark, news.verified
+            state = news.mark, news.verified, news.whole, news.waiting, [one.place for one in news.in_flight]
             if news.rows or state != last:
                 yield event("news", news)
                 after, last = news.next, state
@@ -76,7 +87,7 @@ class Live:
             if len(news.rows) < MOST_ROWS:
                 yield None
 
-    def _news(self, run: str, after: int) -> News:
+    def _news(self, run: str, after: int, waiting: Waiting) -> News:
         look = self._desk.look(run)
         index = self._desk.index(look, WALK_S)
         state = index.state
@@ -84,6 +95,7 @@ class Live:
         rows = index.after(after, MOST_ROWS)
         end = after + len(rows)
         waits = look.state == "running" or self._desk.is_queued(look) or not look.verified or not state.done
+        in_flight = waiting.look() if look.state == "running" else []
         return News(
             rows=rows,
             next=end,
@@ -93,6 +105,9 @@ class Live:
             state=look.state,
             mark=look.mark,
             verified=look.verified,
+            whole=state.done,
+            in_flight=in_flight[:MOST_IN_FLIGHT],
+            waiting=len(in_flight),
             over=not waits and end >= state.rows,
         )
 

@@ -15,9 +15,8 @@ from rejoinder._version import __version__
 from rejoinder.model.history import Notes
 from rejoinder.report.page.columns import Head
 from rejoinder.report.page.grid import MOST_CASES, Grid
-from rejoinder.report.page.marks import mark
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, joined, sentence
-from rejoinder.report.page.overview import damaged_overview, judge_words, run_overview
+from rejoinder.report.page.overview import damaged_overview, judge_words, run_overview, window_title
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
 from rejoinder.runs.state import Phase
 from rejoinder.server.baseline import reasons_of_baseline
@@ -30,7 +29,6 @@ from rejoinder.server.pages.runs_page import comparison_link
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
 from rejoinder.views.conversation import ConversationView
-from rejoinder.views.rows import RowOutcome
 from rejoinder.views.turns import CheckView
 from rejoinder.words.numbers import capital, count, figure, when
 
@@ -111,7 +109,7 @@ def _show(desk: Desk, request: Request) -> Response:
         data,
         run=look.id,
         at=f"/runs/{look.id}",
-        top=Top(suite_at=_suite_address(look), acts=_acts(desk, look)),
+        top=Top(window=_window(look, index), suite_at=_suite_address(look), acts=_acts(desk, look)),
         plain=plain,
     )
 
@@ -193,6 +191,17 @@ def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
 # The top of the page
 
 
+def _window(look: Look, index: RunIndex) -> str:
+    """`3 failed, 10 of 21: service-desk`: of a run that goes on, how many are done."""
+    if look.report is not None:
+        return window_title(look.report)
+    counts, planned = index.find(Query(), 0, 0).counts, 0 if look.receipt is None else look.receipt.planned
+    lost = [f"{figure(counts['failed'])} failed"] if counts["failed"] else []
+    lost += [count(counts["error"], "error")] if counts["error"] else []
+    done = f"{figure(index.state.rows)} of {figure(planned)}" if planned else f"{figure(index.state.rows)} done"
+    return f"{', '.join([*lost, done])}: {look.title}"
+
+
 def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
     if look.report is not None:
         known = reasons_of_baseline(desk.root, desk.damage.history().history.rows, look.id)
@@ -213,7 +222,7 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
         element("h1", {"id": "h-run"}, "Going on" if look.state == "running" else "Killed", f": {look.title}"),
         element("p", {"class": "say", "id": "going"}, words),
         bar if look.state == "running" else None,
-        element("ul", {"class": "legend", "id": "legend"}, _legend(look, index)),
+        element("ol", {"class": "flight", "id": "flight", "aria-label": "In flight", "hidden": True}),
         element("p", {"class": "about"}, f"Started {started}. " if started else None, "Rates are shown at the end."),
         element("div", {"id": "acts", "class": "acts"}),
     )
@@ -255,22 +264,6 @@ def _others(desk: Desk, look: Look) -> Markup | None:
     rows = list(reversed(desk.damage.history().history.rows))
     own = next((row for row in rows if row.id == look.id), None)
     return None if own is None or look.receipt is None else comparison_link(rows, own, look.receipt)
-
-
-_PARTS: tuple[tuple[RowOutcome, str], ...] = (
-    ("first", "First try"),
-    ("recovered", "Recovered"),
-    ("failed", "Failed"),
-    ("error", "Errors"),
-)
-
-
-def _legend(look: Look, index: RunIndex) -> Iterator[Markup]:
-    counts = index.find(Query(), 0, 0).counts
-    for outcome, words in _PARTS:
-        number = element("strong", {"data-count": outcome}, figure(counts[outcome]))
-        link = element("a", {"href": f"/runs/{look.id}/?show={outcome}"}, mark(outcome), f"{words} ", number)
-        yield element("li", None, link)
 
 
 def _grid(look: Look, index: RunIndex) -> Grid:

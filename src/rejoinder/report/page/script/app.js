@@ -1,6 +1,6 @@
 /* The application: what the address says is what is shown. */
 
-const pageTitle = document.title;
+let pageTitle = document.title;
 let showing = 0;
 
 /** Opens a place, as a new entry in the history. @param {Place} place */

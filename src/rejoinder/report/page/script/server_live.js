@@ -1,6 +1,7 @@
 /* A run that goes on: rows as they come, how many are done, and its end. */
 
-/** @typedef {{rows: Row[], total: number, planned: number, counts: Record<string, number> | null, state: string, mark: string}} News */
+/** @typedef {{case: string, target: string, trial: number, turn: number, age_s: number}} Flight */
+/** @typedef {{rows: Row[], total: number, planned: number, counts: Record<string, number> | null, state: string, mark: string, whole: boolean, in_flight: Flight[], waiting: number}} News */
 
 /** Milliseconds between two looks at the list. */
 const BREATH = 400;
@@ -12,6 +13,7 @@ const REFUSED = 5000;
 function follow(run, live) {
   const stream = new EventSource(`/data/runs/${run}/live?after=${live.running ? live.rows : 0}`);
   let timer = 0;
+  showWhole(live.whole);
   listen(stream, 'news', event => {
     /** @type {News} */
     const news = JSON.parse(event.data);
@@ -43,18 +45,47 @@ function follow(run, live) {
 }
 
 /** @param {News} news */
-function showNews({ total, planned, counts }) {
+function showNews({ total, planned, counts, whole, state, in_flight: flights, waiting }) {
   const done = byId('done'), bar = /** @type {HTMLProgressElement | null} */ (byId('progress'));
   if (done) done.textContent = group3(total);
   if (bar) {
     bar.max = Math.max(1, planned);
     bar.value = total;
   }
-  for (const field of document.querySelectorAll('[data-count]')) {
-    const name = /** @type {HTMLElement} */ (field).dataset.count ?? '';
-    if (counts) field.textContent = group3(counts[name] ?? 0);
-  }
+  showWhole(whole);
+  showFlights(flights, waiting);
+  if (counts && state !== 'ended') nameWindow(counts, total, planned);
 }
+
+/** `3 failed, 10 of 21: service-desk`, as the server names the window. @param {Record<string, number>} counts @param {number} total @param {number} planned */
+function nameWindow({ failed = 0, error = 0 }, total, planned) {
+  const told = [failed && `${group3(failed)} failed`, error && `${group3(error)} error${error > 1 ? 's' : ''}`, planned ? `${group3(total)} of ${group3(planned)}` : `${group3(total)} done`];
+  pageTitle = `${told.filter(words => words).join(', ')}: ${dataSource.head().title}`;
+  if (placeNow.page === 'run') document.title = pageTitle;
+}
+
+/** While conversations of a run that has ended are still being read, counts of pills are those of a part. @param {boolean} whole */
+const showWhole = whole => pillsBox.classList.toggle('part', !whole && pageData.state === 'ended');
+
+/** Counts the ages of what is in flight until the next news. */
+let ticking = 0;
+
+/** @param {Flight[]} flights @param {number} waiting */
+function showFlights(flights, waiting) {
+  const box = byId('flight'), seen = performance.now();
+  if (!box) return;
+  const draw = () => {
+    fill(box, flights.map(({ case: name, target, trial, turn, age_s: age }) => h('li', h('b.pulse.running', { 'aria-hidden': 'true' }), h('b', foreign(name)), h('span', foreign(target), trial > 1 && `, trial ${trial}`), h('span', `turn ${turn}`), h('span.num', ageWords(age + (performance.now() - seen) / 1000)))),
+      waiting > flights.length && h('li', h('span', `and ${group3(waiting - flights.length)} more`)));
+  };
+  clearInterval(ticking);
+  box.hidden = !flights.length;
+  draw();
+  if (flights.length) ticking = setInterval(draw, 1000);
+}
+
+/** @param {number} seconds */
+const ageWords = seconds => seconds < 60 ? `${Math.floor(seconds)} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
 
 /** Says what is still being done, or that it is done. @param {Child[]} words */
 function tellPending(...words) {
