@@ -162,7 +162,7 @@ def test_a_test_of_a_judge_is_not_the_last_run(project: Project):
     run(project, suite())
     run(project, suite(name="judge test of x", targets=[scripted(CANDIDATE, "x")], target=CANDIDATE))
     page = Viewer(project.folder).page("/")
-    assert re.search(r'class="lead"><a href="[^"]+">cities</a>', page)
+    assert re.search(r'<h1 class="headline[^"]*"><a href="[^"]+" dir="auto">cities</a>', page)
 
 
 def test_a_fork_is_not_the_last_run(project: Project):
@@ -170,8 +170,28 @@ def test_a_fork_is_not_the_last_run(project: Project):
     project.run("fork", "--case", "largest", "--turn", "1", "--prompt", "Please!", code=None)
     fork = run_folders(project.folder)[-1].name
     page = Viewer(project.folder).page("/")
-    assert re.search(rf'class="lead"><a href="/runs/{first}">', page)
+    assert re.search(rf'<h1 class="headline[^"]*"><a href="/runs/{first}" ', page)
     assert re.findall(r'data-run="([^"]+)"', page) == [fork, first]
+
+
+def test_runs_on_several_targets_have_a_rate_and_a_line_of_their_own(project: Project):
+    targets = [scripted("good", "Paris"), scripted("bad", "Lyon")]
+    cases = [case("one", {"contains": "Paris"}), case("two", {"icontains": "a"})]
+    several = {"name": "towns", "targets": targets, "target": "good", "evals": cases}
+    project.write("towns.yaml", several)
+    for _ in range(3):
+        project.run("run", "towns.yaml", "-m", "good,bad", code=None)
+    project.run("run", "towns.yaml", "-m", "good", code=None)
+    page = Viewer(project.folder).page("/")
+    assert page.count('class="spark"') == 1, "one run on one target makes no line, and joins no other"
+    assert 'aria-label="Lowest pass rates of the last 3 runs: 0%, 0%, 0%"' in page
+    assert page.count("worst <b>0%</b>, best <b>100%</b>") == 3
+
+
+def test_crumbs_lead_from_a_run_to_its_suite_and_to_all_runs(viewer: Viewer, made: str):
+    crumbs = re.findall(r'<nav class="crumbs".*?</nav>', viewer.page(f"/runs/{made}"))[0]
+    assert re.findall(r'href="([^"]+)"', crumbs) == ["/", "/?suite=cities", f"/runs/{made}"]
+    assert f'title="{made}" dir="auto">run {made[-4:]}<' in crumbs
 
 
 def test_a_changed_summary_is_damage_and_its_figures_are_nowhere(viewer: Viewer, made: str):

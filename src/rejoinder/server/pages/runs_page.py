@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from urllib.parse import urlencode
@@ -17,25 +18,30 @@ from rejoinder.gates.baselines import baselines_by_run
 from rejoinder.model.boards import Verdict
 from rejoinder.model.history import RunRow
 from rejoinder.model.runs import Receipt, Summary
-from rejoinder.report.page.board import chip
+from rejoinder.report.page.board import LONG_HEADLINE, chip
 from rejoinder.report.page.charts import TrendPoint, sparkline, trend_chart
 from rejoinder.report.page.marks import outcome_bar
 from rejoinder.report.page.markup import Child, Markup, element, sentence, table
 from rejoinder.server.errors import ApiError
+from rejoinder.server.in_flight import Waiting
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import RUNS, PageData, page
 from rejoinder.server.pages.listed import Listed, age, holds, listed
+from rejoinder.server.pages.live import MOST_IN_FLIGHT
 from rejoinder.suite.discover import looks_like_suite
-from rejoinder.views.board import outcomes_of
+from rejoinder.views.board import BoardRow, outcomes_of
 from rejoinder.words.figures import lost_words, of_trials, passed_words, rate_words, trials_words, verdicts_words
-from rejoinder.words.numbers import count, figure, money, percent, seconds, shortened, when
+from rejoinder.words.numbers import capital, count, figure, money, percent, seconds, shortened, when
 
 PAGE = 50
 """Runs of one page."""
 MOST_CHOICES = 12
 """Suites and tags that are offered as filters."""
-LEAST_TREND, MOST_TREND, MOST_SPARK = 3, 40, 20
+LEAST_TREND, MOST_TREND = 3, 40
+LEAST_SPARK, MOST_SPARK = 2, 20
+MOST_READ = 200
+"""Summaries that are read for the lines of one page."""
 LONGEST = 60
 DONE_S = 0.1
 """The longest time to count what a running run has done."""
@@ -61,15 +67,15 @@ def _show(desk: Desk, request: Request) -> Response:
     found = [row for row in rows if _is_wanted(row, wanted)]
     found.sort(key=lambda row: row.status != "running")  # what goes on stands first
     shown = [listed(desk, row) for row in found[start : start + PAGE]]
+    last = _last(desk, rows) if not start and not any(wanted.values()) else None
     main = element(
         "section",
         {"class": "overview runspage", "id": "overview"},
-        element("h1", {"class": "sr"}, "Runs"),
-        _last(desk, rows) if not start and not any(wanted.values()) else None,
+        last or element("h1", {"class": "headline"}, RUNS),
         _waiting(desk) if not start else None,
         _choices(rows, wanted) if rows else None,
         _trend(desk, found, wanted),
-        _table(desk, shown, _trends(rows)) if shown else _nothing(desk, rows),
+        _table(desk, shown, _lines(desk, rows, shown)) if shown else _nothing(desk, rows),
         _more(len(found), start, wanted),
     )
     return page(RUNS, main, RunsData(live=not rows or any(one.is_live for one in shown)))
@@ -106,17 +112,46 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
         links.append(element("a", {"class": "btn", "href": f"{address}?show={show}"}, "See what failed"))
     if one.report is not None:
         links.append(comparison_link(rows, last, one.report.run))
-    verdict = sentence(_verdict(one))
-    lead = element("p", {"class": "lead"}, element("a", {"href": address}, one.title), ": ", verdict)
-    return element("div", {"class": "last"}, lead, element("p", {"class": "acts"}, links) if links else None)
+    head, rest = _verdict(one)
+    heading = [element("a", {"href": address, "dir": "auto"}, one.title), ": ", sentence(head)]
+    size = "headline long" if len(head) > LONG_HEADLINE else "headline"
+    words = [element("h1", {"class": size}, heading), element("p", {"class": "say"}, sentence(rest))]
+    return element("div", {"class": "last"}, element("div", None, words), element("p", {"class": "acts"}, links))
 
 
 def _going(desk: Desk, one: Listed) -> Markup:
     """`service-desk is running: 10 of 21 conversations done.`"""
     done, planned = _done(desk, one.row), one.row.planned
     told = f": {figure(done)} of {count(planned, 'conversation')} done" if planned and done is not None else ""
-    link = element("a", {"href": f"/runs/{one.row.id}"}, one.title)
-    return element("div", {"class": "last"}, element("p", {"class": "lead"}, link, f" is running{told}."))
+    link = element("a", {"href": f"/runs/{one.row.id}", "dir": "auto"}, one.title)
+    heading = element("h1", {"class": "headline"}, link, f" is running{told}.")
+    return element("div", {"class": "last going"}, heading, _in_flight(desk, one.row))
+
+
+def _in_flight(desk: Desk, row: RunRow) -> Markup | None:
+    """Calls that wait for an answer, as on the page of the run."""
+    with suppress(ApiError):
+        waiting = Waiting(desk.folder(row.id).journal).look()
+        shown = [
+            (one.case, one.target + (f", trial {one.trial}" if one.trial > 1 else ""), f"turn {one.turn}")
+            for one in waiting[:MOST_IN_FLIGHT]
+        ]
+        rows = [
+            element(
+                "li",
+                None,
+                element("b", {"class": "pulse running", "aria-hidden": "true"}),
+                element("b", {"dir": "auto"}, shortened(case, LONGEST)),
+                element("span", {"dir": "auto"}, shortened(target, LONGEST)),
+                element("span", None, turn),
+                element("span", {"class": "num"}, seconds(round(one.age_s))),
+            )
+            for one, (case, target, turn) in zip(waiting, shown, strict=False)
+        ]
+        left = len(waiting) - len(rows)
+        more = element("li", None, element("span", None, f"and {figure(left)} more")) if left else None
+        return element("ol", {"class": "flight", "aria-label": "In flight"}, rows, more) if rows else None
+    return None
 
 
 def comparison_link(rows: Iterable[RunRow], run: RunRow, receipt: Receipt) -> Markup | None:
@@ -136,13 +171,14 @@ def _is_alike(row: RunRow, last: RunRow) -> bool:
     return whole and row.suites == last.suites
 
 
-def _verdict(one: Listed) -> str:
-    """`atlas listens: follow-ups fixed 7 of 8, asking again 0 of 8. 31 of 45 passed, 13 failed, 2 min ago.`; with
-    repeats `69% of trials (55 to 80) passed, 7 of 10 cases (31 of 45 trials), 2 cases failed, 2 min ago.`"""
+def _verdict(one: Listed) -> tuple[str, str]:
+    """`atlas listens: follow-ups fixed 7 of 8, asking again 0 of 8.`, or how it ended; and then `31 of 45 passed, 13
+    failed, 2 min ago.`; with repeats `69% of trials (55 to 80) passed, 7 of 10 cases (31 of 45 trials), 2 cases
+    failed, 2 min ago.`"""
     if one.damage:
-        return f"the run is damaged: {one.damage}."
+        return "the run is damaged.", f"It was started {age(one.row)}. {capital(one.damage)}."
     if one.report is None:
-        return f"the run was killed, {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
+        return "the run was killed.", f"It was started {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
     summary, board = one.report.summary, one.board
     parts = [f"{passed_words(summary)} passed"]
     if one.rate is not None:
@@ -153,8 +189,9 @@ def _verdict(one: Listed) -> str:
     planned = one.report.run.planned
     if one.row.status in ("interrupted", "budget"):
         parts.insert(0, f"stopped after {figure(summary.finished)} of {trials_words(planned, summary)}")
-    said = f"{board.headline.text} " if board is not None and board.has_verdicts and not board.headline.is_early else ""
-    return f"{said}{', '.join([*parts, age(one.row)])}."
+    if board is not None and board.headline.text:
+        return board.headline.text, f"{capital(', '.join([*parts, age(one.row)]))}."
+    return f"{', '.join(parts)}.", f"Started {age(one.row)}."
 
 
 def _waiting(desk: Desk) -> Markup | None:
@@ -231,23 +268,42 @@ def _trend(desk: Desk, rows: Sequence[RunRow], wanted: Wanted) -> Markup | None:
     suites = {row.suites for row in rows if row.suites}
     if not wanted["suite"] and len(suites) != 1:
         return None
-    whole = [row for row in rows if not row.part and row.replay_of is None and row.grade_of is None]
-    alike = [row for row in whole if row.rate is not None and row.targets == whole[0].targets][:MOST_TREND]
+    whole = [row for row in rows if _is_whole(row)]
+    alike = [row for row in whole if row.targets == whole[0].targets][:MOST_TREND]
     points = [point for row in reversed(alike) if (point := _point(listed(desk, row))) is not None]
     if len(points) < LEAST_TREND:
         return None
-    title = f"Pass rate of {shortened(', '.join(rows[0].suites), LONGEST)}, {count(len(points), 'run')}"
-    caption = element("figcaption", None, element("h2", None, title), element("p", None, "Line: 95% interval."))
+    of_one = all(point.interval is not None for point in points)
+    what = "Pass rate" if of_one else "Lowest pass rate"
+    title = f"{what} of {shortened(', '.join(rows[0].suites), LONGEST)}, {count(len(points), 'run')}"
+    told = (
+        "Line: 95% interval." if of_one else f"On {shortened(', '.join(whole[0].targets), LONGEST)}: the worst of each."
+    )
+    caption = element("figcaption", None, element("h2", None, title), element("p", {"dir": "auto"}, told))
     return element("figure", {"class": "panel"}, caption, trend_chart(title, points))
 
 
+def _is_whole(row: RunRow) -> bool:
+    """Can its rates be compared with those of other runs of its suites, on the same targets?"""
+    return row.status == "completed" and not row.part and not row.is_aside and row.replay_of is None
+
+
 def _point(one: Listed) -> TrendPoint | None:
-    if one.rate is None or one.rate.rate is None:
-        return None
-    trials = "" if one.report is None or not one.report.summary.has_repeats else " trials"
-    value = f"{one.rate.passed:,} of {one.rate.of:,}{trials}"
+    """A run by its pass rate; one on several targets by the lowest of them."""
     label = when(one.row.started_at) or one.row.id
-    return TrendPoint(label=label, rate=one.rate.rate, value=value, interval=one.rate.interval)
+    if one.rate is not None and one.rate.rate is not None:
+        trials = "" if one.report is None or not one.report.summary.has_repeats else " trials"
+        value = f"{one.rate.passed:,} of {one.rate.of:,}{trials}"
+        return TrendPoint(label=label, rate=one.rate.rate, value=value, interval=one.rate.interval)
+    rated = [(row.rate, row) for row in _board_rows(one) if row.rate is not None]
+    if len(rated) < 2:
+        return None
+    rate, row = min(rated, key=lambda pair: pair[0])
+    return TrendPoint(label=label, rate=rate, value=f"{shortened(row.name, LONGEST)}, {row.passed}")
+
+
+def _board_rows(one: Listed) -> Sequence[BoardRow]:
+    return () if one.board is None else one.board.rows
 
 
 # The table: columns without anything in them are left out
@@ -260,30 +316,45 @@ class _Column(Struct, frozen=True):
     cell: Callable[[Listed], Child]
 
 
-_Trends = dict[tuple[str, ...], list[float]]
+class _Line(Struct, frozen=True):
+    """Pass rates of runs, the oldest first."""
+
+    rates: list[float]
+    is_lowest: bool
+    """Of each run the lowest of its targets?"""
 
 
-def _trends(rows: Sequence[RunRow]) -> _Trends:
-    """The last pass rates of whole runs of the same suites, the oldest first."""
-    found: _Trends = {}
-    for row in rows:
-        rates = found.setdefault(row.suites, [])
-        if (
-            row.rate is not None
-            and not row.part
-            and not row.is_aside
-            and row.replay_of is None
-            and len(rates) < MOST_SPARK
-        ):
-            rates.insert(0, row.rate)
-    return {suites: rates for suites, rates in found.items() if len(rates) >= LEAST_TREND}
+_Key = tuple[tuple[str, ...], tuple[str, ...]]
+_Lines = dict[_Key, _Line]
 
 
-def _table(desk: Desk, shown: Sequence[Listed], trends: _Trends) -> Markup:
+def _key(row: RunRow) -> _Key:
+    """Runs with the same have a line in common: those of the same suites on the same targets."""
+    return row.suites, row.targets
+
+
+def _lines(desk: Desk, rows: Sequence[RunRow], shown: Sequence[Listed]) -> _Lines:
+    """A line for each kind of the runs that are shown. Of runs on several targets summaries are read, so only of the
+    latest."""
+    known, found, left = {one.row.id: one for one in shown}, _Lines(), MOST_READ
+    for key in dict.fromkeys(_key(one.row) for one in shown):
+        alike = [row for row in rows if _key(row) == key and _is_whole(row)][:MOST_SPARK]
+        rates = [row.rate for row in alike if row.rate is not None]
+        is_lowest = not rates
+        if is_lowest:
+            left -= len(alike)
+            points = (_point(known.get(row.id) or listed(desk, row)) for row in (alike if left >= 0 else ()))
+            rates = [point.rate for point in points if point is not None]
+        if len(rates) >= LEAST_SPARK:
+            found[key] = _Line(rates[::-1], is_lowest)
+    return found
+
+
+def _table(desk: Desk, shown: Sequence[Listed], lines: _Lines) -> Markup:
     blessed = baselines_by_run(desk.root)
     columns = [column for column in _COLUMNS if any(column.cell(one) for one in shown)]
     heads = (element("span", {"class": "sr"}, "Compare"), "Suite", "Outcome", *(column.head for column in columns))
-    first = {one.row.suites: one.row.id for one in reversed(shown)}
+    latest = {_key(one.row): one.row.id for one in reversed(shown)}
     rows = [
         _row(
             desk,
@@ -292,7 +363,7 @@ def _table(desk: Desk, shown: Sequence[Listed], trends: _Trends) -> Markup:
             _name(
                 one,
                 blessed.get(one.row.id, ()),
-                trends.get(one.row.suites, ()) if first[one.row.suites] == one.row.id else (),
+                lines.get(_key(one.row)) if latest[_key(one.row)] == one.row.id else None,
             ),
         )
         for one in shown
@@ -319,7 +390,7 @@ def _row(desk: Desk, one: Listed, columns: Sequence[_Column], name: Child) -> Ma
     )
 
 
-def _name(one: Listed, blessed: Sequence[str], rates: Sequence[float]) -> list[Child]:
+def _name(one: Listed, blessed: Sequence[str], line: _Line | None) -> list[Child]:
     row = one.row
     tags = [*(f"#{tag}" for tag in row.tags), *(f"baseline {name}" for name in blessed)]
     origin = None if one.report is None else one.report.run.origin
@@ -330,8 +401,8 @@ def _name(one: Listed, blessed: Sequence[str], rates: Sequence[float]) -> list[C
     return [
         element("a", {"href": f"/runs/{row.id}", "dir": "auto"}, shortened(one.title, LONGEST)),
         [element("span", {"class": "tag"}, tag) for tag in tags],
-        sparkline(rates) if rates else None,
-        element("span", {"class": "about"}, about),
+        None if line is None else sparkline(line.rates, lowest=line.is_lowest),
+        element("span", {"class": "about", "title": about, "dir": "auto"}, about),
         element("span", {"class": "about", "dir": "auto"}, shortened(row.note, 2 * LONGEST)) if row.note else None,
     ]
 
@@ -380,8 +451,10 @@ def _rate(one: Listed) -> Child:
     shares = sorted((row.rate, row.share.text) for row in one.board.rows if row.rate is not None)
     if len(one.board.rows) < 2 or not shares:
         return None
-    both = shares[0][1], shares[-1][1]
-    return [element("b", None, " to ".join(dict.fromkeys(both)))]
+    worst, best = shares[0][1], shares[-1][1]
+    if worst == best:
+        return ["each ", element("b", None, best)]
+    return ["worst ", element("b", None, worst), ", best ", element("b", None, best)]
 
 
 def _listening(one: Listed) -> Child:
