@@ -325,3 +325,35 @@ def test_in_a_fork_another_target_goes_on_with_the_turns_on_the_screen(
     tab.page.wait_for_selector("#detail .from")
     assert "Basel" in tab.text("#t1")
     assert "It is Geneva" in tab.text("#t2")
+
+
+@pytest.mark.slow
+def test_a_judge_is_tested_from_its_page(project: Project, browser: Chromium, serve: Serve, tabs: Tabs):
+    judge = {"name": "judge", "provider": "scripted", "judge": [{"score": 0.9, "reasoning": "fine"}]}
+    suite = {"name": "cities", "targets": [scripted("geo", "Bern."), judge], "judge_target": "judge", "target": "geo"}
+    asked = {"llm_judge": {"criteria": "Is friendly."}, "name": "tone"}
+    with browser.aside():
+        document = run(project, {**suite, "evals": [case(name, asked) for name in ("one", "two", "three")]})
+    digest = document["results"][0]["turns"][0]["checks"][0]["judged_by"]
+    base, made = serve(project.folder), run_folders(project.folder)[0].name
+    tab = tabs(f"{base}/judges/{digest}")
+    assert "Label 20 of its replies first." in tab.text("#overview")
+    assert tab.page.locator("button:has-text('Test the judge')").count() == 0, "there is nothing to test it with"
+    tab.page.click("text=Label more replies")
+    tab.wait_ready()
+    for key, number in zip("pfp", "123", strict=True):
+        tab.press(key)
+        tab.page.wait_for_selector(f".progress:has-text('{number} of')")
+    tab.open(f"{base}/judges/{digest}")
+    assert "3 of 20 labels are there." in tab.text(".labelled")
+    tab.page.click("button:has-text('Test the judge')")
+    assert "about the 3 replies" in tab.text("dialog.ask")
+    tab.page.click("dialog.ask button:text-is('Test')")
+    tab.page.wait_for_selector("h2:has-text('Passport')", timeout=60_000)
+    assert "2 of 2" in tab.text(".figures")
+    tab.page.wait_for_selector("button:has-text('Test it again')")
+    assert tab.page.locator("text=rejoinder judge test").count() == 0
+    assert urlsplit(tab.page.url).path == f"/judges/{digest}"
+    assert tab.logged == []
+    assert made in tab.text("#overview")
+    assert f"run={made}" in (tab.page.get_attribute("text=Label more replies", "href") or ""), "not of the test"

@@ -32,7 +32,7 @@ from rejoinder.model import (
     kind_of,
 )
 from rejoinder.model.passports import Figures, Finding, Labels, Passport, Rates
-from rejoinder.runs.passports import judge_identity
+from rejoinder.runs.passports import judge_identity, write_passport
 from rejoinder.runs.receipt import now
 from rejoinder.stats.agreement import Confusion, kappa, kappa_interval, position_bias, self_consistency
 from rejoinder.stats.intervals import wilson
@@ -105,6 +105,11 @@ def make_passport(
         version=__version__,
         created_at=now(),
     )
+
+
+def keep_passport(subject: Subject, passport: Passport) -> Path | None:
+    """The file that it is kept in, in the project of the suite; None without a verdict to keep."""
+    return write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
 
 
 CANDIDATE = "labelled replies"

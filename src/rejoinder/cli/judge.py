@@ -82,10 +82,10 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     print them beside the judge's scores. Exit code 3 if the judge gave no verdict on a reply.
     """
     from rejoinder.calibration.labels import read_labels
-    from rejoinder.calibration.measure import make_passport, read_findings
+    from rejoinder.calibration.measure import keep_passport, make_passport, read_findings
     from rejoinder.cli.results import relative
     from rejoinder.report.judges import JudgeTest, write_judge_report
-    from rejoinder.runs.passports import find_passport, write_passport
+    from rejoinder.runs.passports import find_passport
 
     try:
         file = read_labels(labels)
@@ -102,7 +102,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     findings = read_findings(report.results)
     passport = make_passport(subject, file, findings, report.run, options.repeat)
     before = find_passport(Path(subject.suite.root), passport.judge, passport.digest)
-    path = write_passport(Path(subject.suite.root), passport) if passport.labels.scored else None
+    path = keep_passport(subject, passport)
     if form == "json":
         _write_record(passport, findings, path, report)
     else:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.client import RunState
 from rejoinder.engine.effects import Fork
 from rejoinder.gates.verbs import bless_run as bless
@@ -23,12 +24,13 @@ from rejoinder.server.api_routes import Api, Call, Route
 from rejoinder.server.api_runs import Nothing, enqueue, queued
 from rejoinder.server.errors import ApiError
 from rejoinder.server.found import open_run
-from rejoinder.server.jobs import ForkJob, GradeJob, RerunJob
-from rejoinder.server.labels import REPLIES, LabelRow, add_row, asked_of, is_digest, label_file, label_id
+from rejoinder.server.jobs import ForkJob, GradeJob, JudgeJob, RerunJob
+from rejoinder.server.labels import REPLIES, LabelRow, add_row, asked_of, is_digest, label_file, label_id, read_rows
 from rejoinder.server.posted import known_targets
-from rejoinder.server.queue import Entry
+from rejoinder.server.queue import Entry, judge_test_of
 from rejoinder.server.result_lines import placed_results
 from rejoinder.views.rows import Frame, frame_of, suite_of, suite_word
+from rejoinder.words.numbers import count
 
 Text: TypeAlias = Annotated[str, Meta(max_length=200_000)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -168,6 +170,30 @@ async def rerun_failed(api: Api, call: Call) -> RunState:
     return await queued(api, await asyncio.to_thread(rerun))
 
 
+async def test_judge(api: Api, call: Call) -> RunState:
+    run, digest = call.path["run"], call.path["judge"]
+
+    def test() -> Entry:
+        recorded = _open_ended(api, run)
+        if not is_digest(digest) or digest not in _judges_of(recorded):
+            raise ApiError(404, f"run {run} has no judge {digest[:40]!r}", code="no-judge")
+        if judge_test_of(api.queue, digest) is not None:
+            raise ApiError(409, "a test of this judge is in the queue already", code="busy")
+        labels = len(read_rows(label_file(api.settings.root, digest)))
+        if not labels:
+            raise ApiError(409, "nobody has labelled a reply for this judge yet", code="no-labels")
+        title = f"test of judge {digest[:6]} with {count(labels, 'label')}"
+        return enqueue(api, JudgeJob(str(recorded.folder.path), digest), title=title)
+
+    return await queued(api, await asyncio.to_thread(test))
+
+
+def _judges_of(recorded: RecordedRun) -> set[str]:
+    """Of a test of a judge none: its suite is made of labels."""
+    summary = recorded.folder.read_summary()
+    return set() if summary is None or CANDIDATE in summary.by_target else {one.digest for one in summary.judges}
+
+
 async def replace_notes(api: Api, call: Call) -> Notes:
     wanted: NotesBody = call.body
     notes = Notes(tuple(dict.fromkeys(wanted.tags)), wanted.note)
@@ -244,6 +270,7 @@ ROUTES = (
     _acts("/runs/{run}/fork", fork_run, "Queue a fork of a conversation of a run.", ForkRun),
     _acts("/runs/{run}/grade", grade_run, "Queue new grades of a run, by today's checks.", Nothing),
     _acts("/runs/{run}/rerun", rerun_failed, "Queue a run of what did not pass.", RerunRun),
+    _acts("/runs/{run}/judges/{judge}/test", test_judge, "Queue a test of a judge with the labels of people.", Nothing),
     Route(
         method="PUT",
         path="/runs/{run}/notes",

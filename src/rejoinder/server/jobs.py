@@ -39,6 +39,14 @@ class GradeJob(Struct, frozen=True, tag="grade"):
     folder: str
 
 
+class JudgeJob(Struct, frozen=True, tag="judge"):
+    """Ask a judge of a run about the replies that people have labelled for it."""
+
+    folder: str
+    judge: str
+    """The digest of its instructions."""
+
+
 class CommandJob(Struct, frozen=True, tag="command"):
     """A command that an earlier version queued. It goes after one release, with `job_of`."""
 
@@ -46,7 +54,7 @@ class CommandJob(Struct, frozen=True, tag="command"):
     """The words after `rejoinder`."""
 
 
-Job: TypeAlias = RunJob | RerunJob | ResumeJob | ForkJob | GradeJob | CommandJob
+Job: TypeAlias = RunJob | RerunJob | ResumeJob | ForkJob | GradeJob | JudgeJob | CommandJob
 
 
 def job_of(arguments: tuple[str, ...]) -> Job:

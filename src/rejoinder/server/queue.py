@@ -39,7 +39,7 @@ from rejoinder.run_files import (
 )
 from rejoinder.runs.folder import RunFolder, grades_folder, keep_out_of_git, new_run_id, runs_folder
 from rejoinder.runs.seal import VARIABLE, code_of
-from rejoinder.server.jobs import GradeJob, Job, job_of
+from rejoinder.server.jobs import GradeJob, Job, JudgeJob, job_of
 
 ENTRY = "entry.json"
 LOG = "log"
@@ -276,6 +276,12 @@ class Queue:
 
     def _sealed_content(self, entry: bytes) -> bytes:
         return b"rejoinder queue\n" + str(self.root).encode("utf-8", "surrogateescape") + b"\n" + entry
+
+
+def judge_test_of(queue: Queue, digest: str, *, is_waiting: bool = True) -> Entry | None:
+    """The latest test of a judge that waits or goes on, or that could not be run."""
+    tests = (one for one in reversed(queue.entries()) if isinstance(one.job, JudgeJob) and one.job.judge == digest)
+    return next((one for one in tests if one.is_waiting is is_waiting), None)
 
 
 def _read_entry(content: bytes) -> Entry:

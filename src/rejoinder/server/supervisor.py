@@ -26,7 +26,7 @@ from rejoinder.errors import RejoinderError
 from rejoinder.run_files import RunDamaged
 from rejoinder.runs.folder import BUSY_CODE, RunBusy
 from rejoinder.runs.state import INTERRUPTED
-from rejoinder.server.jobs import Job, ResumeJob
+from rejoinder.server.jobs import Job, JudgeJob, ResumeJob
 from rejoinder.server.log import log_mistake
 from rejoinder.server.queue import LOG, LONGEST_MESSAGE, Entry, Queue
 from rejoinder.server.settings import TOKEN_VARIABLE
@@ -157,7 +157,7 @@ class Supervisor:
         if need == "start" and not self._queue.has_its_files(entry):
             self._fail(entry, "its files are not what was posted")
             return False
-        own = need == "start" or isinstance(entry.job, ResumeJob)
+        own = need == "start" or isinstance(entry.job, ResumeJob | JudgeJob)
         process = await self._start(entry, entry.job if own else ResumeJob(str(folder.path)))
         self._children[entry.id] = process
         watch = asyncio.create_task(self._watch(entry.id, process))

@@ -18,6 +18,9 @@ from typing import NoReturn
 
 import msgspec
 
+from rejoinder.calibration.labels import read_labels
+from rejoinder.calibration.measure import keep_passport, labelled_suite, make_passport, read_findings
+from rejoinder.calibration.subjects import find_judge, subject_of
 from rejoinder.engine.failed_again import files_again, only_failed
 from rejoinder.engine.load_for_run import load_for_run
 from rejoinder.engine.run import fork_run, grade_run, resume_run, start_run
@@ -25,19 +28,20 @@ from rejoinder.errors import RejoinderError, SuiteError
 from rejoinder.gates.against import Confirmer, resume_compared, start_compared
 from rejoinder.model import Problem, Suite
 from rejoinder.report.problems import printable_line, write_problem
-from rejoinder.runs.folder import BUSY_CODE, RunBusy, reserve_run_id
+from rejoinder.runs.folder import BUSY_CODE, RunBusy, RunFolder, reserve_run_id, runs_folder
 from rejoinder.runs.options import RunOptions, read_options
 from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import RunReport
 from rejoinder.runs.state import INTERRUPTED
-from rejoinder.server.jobs import CommandJob, ForkJob, GradeJob, Job, RerunJob, ResumeJob, RunJob
+from rejoinder.server.jobs import CommandJob, ForkJob, GradeJob, Job, JudgeJob, RerunJob, ResumeJob, RunJob
+from rejoinder.server.labels import label_file
 from rejoinder.suite.discover import find_files
 
 
 def main() -> None:
     """Do the job that the server sends, and end with its exit code. Only a bug ends in a traceback."""
     try:
-        code = _do(_take_job(sys.argv[1]))
+        code = _do(_take_job(sys.argv[1]), sys.argv[1])
     except KeyboardInterrupt:
         _say(["interrupted"])
         code = INTERRUPTED
@@ -58,7 +62,7 @@ def _take_job(run: str) -> Job:
     pipe = _own_input()
     job = _read_job(pipe)
     _stop_with(pipe)
-    if not isinstance(job, ResumeJob):
+    if not isinstance(job, ResumeJob) and not (isinstance(job, JudgeJob) and _begun(run)):
         reserve_run_id(run)
     return job
 
@@ -93,7 +97,13 @@ def _stop_with(pipe: int) -> None:
     threading.Thread(target=wait, name="rejoinder-server", daemon=True).start()
 
 
-def _do(job: Job) -> int:
+def _begun(run: str) -> RunFolder | None:
+    """The folder of a test that was cut off: it is taken up by its own job, which makes the passport at its end."""
+    folder = RunFolder(runs_folder(Path.cwd()) / run)
+    return None if folder.read_receipt() is None else folder
+
+
+def _do(job: Job, run: str) -> int:
     """The exit code of the run."""
     match job:
         case RunJob():
@@ -108,6 +118,8 @@ def _do(job: Job) -> int:
         case GradeJob():
             recorded = open_recorded(job.folder)
             _, report = grade_run(recorded, recorded.suites(asks=False), recorded.options())
+        case JudgeJob():
+            report = _test_judge(job, _begun(run))
         case CommandJob():
             _run_command(job)
     return report.summary.exit_code
@@ -141,6 +153,22 @@ def _resume(recorded: RecordedRun, *, retry_errors: bool) -> RunReport:
     if options.selection.is_compared:
         return resume_compared(recorded, options, Confirmer(), retry_errors=retry_errors)
     return resume_run(recorded, options, retry_errors=retry_errors)
+
+
+def _test_judge(job: JudgeJob, begun: RunFolder | None) -> RunReport:
+    """Its figures become a passport as soon as it was asked about every reply."""
+    recorded, file = open_recorded(job.folder), read_labels(label_file(Path.cwd(), job.judge))
+    suites = recorded.suites(asks=False)
+    recorded.refuse_foreign_words(suites, only_targets=True)
+    subject = subject_of(find_judge(suites, job.judge), None, file)
+    suite, options = labelled_suite(subject, file), RunOptions()
+    if begun is None:
+        report = start_run([suite], options)
+    else:
+        report = resume_run(RecordedRun(begun, Path.cwd()), options, retry_errors=True, suites=[suite])
+    if report.run.status == "completed":
+        keep_passport(subject, make_passport(subject, file, read_findings(report.results), report.run, options.repeat))
+    return report
 
 
 def _load(files: Sequence[Path], options: RunOptions) -> list[Suite]:

@@ -4,33 +4,49 @@ passport and of the summaries of runs."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.model.passports import Passport
 from rejoinder.model.results import Interval
 from rejoinder.model.runs import JudgeSummary
-from rejoinder.report.page.markup import Child, Markup, address, element, table
+from rejoinder.report.page.markup import Child, Markup, address, element, sentence, table
 from rejoinder.report.page.overview import judge_words
 from rejoinder.runs.passports import find_passport
 from rejoinder.server.errors import ApiError
-from rejoinder.server.labels import label_file
 from rejoinder.server.pages.asked import pieces
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.frame import page, refused, trouble
+from rejoinder.server.pages.frame import PageData, page, refused, trouble
 from rejoinder.server.pages.judged import Judged, digest_asked, judged_in, labels_of
 from rejoinder.server.pages.listed import Listed, age, listed
+from rejoinder.server.queue import Entry, judge_test_of
 from rejoinder.words.numbers import capital, coefficient, count, share, share_range, shortened, when
 
 MOST_RUNS = 60
 """The latest runs that are looked at."""
 MOST_SHOWN = 50
 LONGEST_REPLY = 600
+ENOUGH_LABELS = 20
+"""With fewer the figures of a test say little; it can be made all the same."""
+DONE_S = 0.1
+"""The longest time to count what a test has done."""
+
+
+class JudgeData(PageData, frozen=True, kw_only=True, tag="judge"):
+    run: str
+    """The latest run that it judged and that is no test of it; empty without one."""
+    check: str
+    acts: bool
+    labels: int
+    live: bool
+    """Is a test of it waiting or going on?"""
+    is_tested: bool
 
 
 class Use(Struct, frozen=True):
@@ -53,19 +69,32 @@ def _show(desk: Desk, request: Request) -> Response:
     if not uses:
         return trouble("No such judge", f"None of the last {MOST_RUNS} runs was judged by it.", 404)
     latest = uses[0].judge
+    source = next((use.listed.row.id for use in uses if CANDIDATE not in use.listed.row.targets), "")
     passport = find_passport(desk.root, latest.model, digest)
+    given = labels_of(desk, digest)
+    test = judge_test_of(desk.queue, digest)
     main = element(
         "section",
         {"id": "overview", "class": "overview judgepage", "aria-labelledby": "h-run"},
         element("h1", {"id": "h-run", "dir": "auto"}, f"Judge {latest.model or latest.target}"),
         element("p", {"class": "say", "dir": "auto"}, shortened(latest.check, LONGEST_REPLY)),
         element("p", {"class": "lead"}, f"{capital(judge_words(latest))}."),
-        _passport(passport) if passport is not None else _untested(digest),
-        element("p", {"class": "acts"}, _more(desk, uses[0], digest)),
+        _passport(passport) if passport is not None else None,
+        _progress(desk, test) if test is not None else _labelled(len(given), passport),
+        None if test is not None else _refused(desk, digest),
+        element("p", {"class": "acts", "id": "acts"}, _more(desk, source, digest)),
         _disagreements(desk, digest),
         _runs(uses),
     )
-    return page(f"Judge {shortened(latest.name or latest.target, 60)}", main)
+    data = JudgeData(
+        run=source,
+        check=digest,
+        acts=not desk.settings.read_only,
+        labels=len(given),
+        live=test is not None,
+        is_tested=passport is not None,
+    )
+    return page(f"Judge {shortened(latest.name or latest.target, 60)}", main, data)
 
 
 def _uses(desk: Desk, digest: str) -> Iterator[Use]:
@@ -125,17 +154,48 @@ def _of(part: tuple[int, int]) -> str:
     return f"{part[0]:,} of {part[1]:,}" if part[1] else ""
 
 
-def _untested(digest: str) -> Markup:
-    words = "It was never tested against human labels. Label some of its replies, then test it: "
-    command = f"rejoinder judge test SUITE --check {digest} --labels {label_file(Path(), digest)}"
-    return element("p", {"class": "say"}, words, element("code", None, command))
+def _labelled(number: int, passport: Passport | None) -> Markup | None:
+    """How many labels there are of those that a test needs, or that the last test has not seen."""
+    if passport is not None:
+        more = number - passport.labels.scored
+        return element("p", {"class": "about"}, f"{count(more, 'label')} more since then.") if more > 0 else None
+    if number >= ENOUGH_LABELS:
+        words = f"It was never tested against human labels. {count(number, 'label')} are there for a test."
+    elif number:
+        words = f"It was never tested against human labels. {number} of {ENOUGH_LABELS} labels are there."
+    else:
+        words = f"It was never tested against human labels. Label {ENOUGH_LABELS} of its replies first."
+    bar = element("progress", {"max": ENOUGH_LABELS, "value": min(number, ENOUGH_LABELS), "aria-label": "Labels"})
+    return element("div", {"class": "labelled"}, element("p", {"class": "say"}, words), bar)
 
 
-def _more(desk: Desk, use: Use, digest: str) -> Child:
-    if desk.settings.read_only:
+def _progress(desk: Desk, test: Entry) -> Markup:
+    """A test that waits or goes on, with the replies that it has asked about."""
+    done = planned = 0
+    with suppress(ApiError):
+        look = desk.look(test.id)
+        done, planned = desk.index(look, DONE_S).state.rows, 0 if look.receipt is None else look.receipt.planned
+    link = element("a", {"href": f"/runs/{test.id}"}, "The test")
+    if not planned:
+        return element("p", {"class": "say", "role": "status"}, link, " begins when the runs before it have ended.")
+    words = f" is running: {done:,} of {count(planned, 'reply', 'replies')} judged."
+    bar = element("progress", {"max": planned, "value": done, "aria-label": "Judged"})
+    return element("div", {"class": "labelled"}, element("p", {"class": "say", "role": "status"}, link, words), bar)
+
+
+def _refused(desk: Desk, digest: str) -> Markup | None:
+    """Why the last test could not be run."""
+    test = judge_test_of(desk.queue, digest, is_waiting=False)
+    if test is None or not test.message:
         return None
-    link = f"/label?run={use.listed.row.id}&check={digest}"
-    return element("a", {"class": "btn", "href": link}, "Label more replies")
+    told = sentence(f"The last test did not begin: {shortened(test.message, LONGEST_REPLY)}")
+    return element("p", {"class": "say", "dir": "auto"}, told)
+
+
+def _more(desk: Desk, run: str, digest: str) -> Child:
+    if desk.settings.read_only or not run:
+        return None
+    return element("a", {"class": "btn", "href": f"/label?run={run}&check={digest}"}, "Label more replies")
 
 
 # Where people disagree

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from rejoinder.report.page import assets
 from rejoinder.server.errors import ApiError
 
-OWN_SCRIPTS = ("data", "source", "live", "acts", "runs", "label", "start")
+OWN_SCRIPTS = ("data", "source", "live", "acts", "runs", "label", "judge", "start")
 """Behind those of the report, each `server_NAME.js`."""
 OWN_STYLES = ("viewer.css",)
 _NOT_OURS = "report_source.js"

@@ -18,6 +18,8 @@
  * @property {{tags: string[], note: string}} [notes]
  * @property {string} [run]
  * @property {string} [check]
+ * @property {number} [labels] how many people gave for the judge
+ * @property {boolean} [is_tested] does the judge have a passport?
  * @property {LabelItem[]} [items]
  * @property {string[]} [done]
  * @property {LabelReply | null} [first]

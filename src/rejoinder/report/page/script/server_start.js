@@ -19,6 +19,7 @@ const PAGES = {
   },
   runs: startRuns,
   label: startLabels,
+  judge: startJudge,
 };
 
 const opening = PAGES[/** @type {keyof typeof PAGES} */ (pageData.page)] ?? (() => useKeys([]));
