@@ -22,9 +22,12 @@ from rejoinder.model.tools import Offered
 from rejoinder.runs.target_identity import identity_of
 from rejoinder.tools.base import Listing, Use
 
+_CONTROL = "afresh"
+"""Names the strand of a control. It is part of conversation ids and of session names, so it must not change."""
+
 
 class _Part(NamedTuple):
-    """Which conversation with its target a call is part of, and how many of its messages are new there."""
+    """The conversation with its target that a call is part of, and the number of its messages that are new there."""
 
     strand: str
     new: int
@@ -34,22 +37,22 @@ class CallMaker:
     """The calls of one conversation, in the order in which it makes them."""
 
     def __init__(self, job: Job, attempt: int = 0) -> None:
-        """`attempt`: how often the conversation was cut off before and begins anew."""
+        """`attempt`: how often the conversation was cut off before and starts again."""
         self._job = job
         self._strand = str(attempt or "")
         self._offered: tuple[Offered, ...] = ()
         self._state = self._first_state()
         self._turn = self._state
-        """The state of the turn in progress, which stands beside the conversation if it is asked afresh."""
+        """The state of the turn in progress; apart from the conversation if the turn is its control."""
         self._again = 0
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}
-        """How many equal calls of a kind were made."""
+        """The number of equal calls made so far, by kind."""
         self._last_use: dict[tuple[str, str], str] = {}
         """The key of the last call of each declared tool, in each of the job's conversations."""
 
     def offer(self, tools: tuple[Offered, ...]) -> None:
-        """What the candidate may call. Its replies depend on it."""
+        """Let the candidate call these tools. Its replies depend on them."""
         self._offered = tools
         self._state = self._first_state()
 
@@ -70,18 +73,18 @@ class CallMaker:
         return self._call(key, prepared.target, ask.turn, messages=ask.messages, part=part)
 
     def hear(self, reply: Reply) -> None:
-        """What the candidate said is part of what comes after it."""
+        """Add a reply of the candidate to the state, because all later calls depend on it."""
         _add(self._state, reply.text)
 
     def afresh(self, ask: Ask) -> Call:
-        """The first turn once more, beside the conversation."""
+        """The first turn once more, in a new conversation."""
         state = self._first_state()
         if self._job.prepared.has_simulated_opening:
             for message in ask.messages:
                 _add(state, message.content)
         self._turn, self._again = state, 1
         key = Key("candidate", state.hexdigest(), 1)
-        part = _Part(f"{self._strand} afresh", 0)
+        part = _Part(f"{self._strand} {_CONTROL}", 0)
         return self._call(key, self._job.prepared.target, ask.turn, messages=ask.messages, part=part)
 
     def of_round(self, ask: Ask, said: tuple[ChatMessage, ...], new: int) -> Call:
@@ -96,14 +99,14 @@ class CallMaker:
         return self._call(key, self._job.prepared.target, ask.turn, messages=(*ask.messages, *said), part=part)
 
     def to_list(self, listing: Listing) -> Call:
-        """What tools there are is the same for every conversation of a run."""
+        """A request for the list of tools, which is the same for every conversation of a run."""
         state = blake2b(listing.content, digest_size=16)
         return self._call(Key("tool", state.hexdigest()), None, 1, work=listing)
 
     def to_use(self, turn: int, use: Use) -> Call:
         state = self._turn.copy()
         state.update(use.content)
-        session = f"{self._strand} afresh" if self._again else self._strand
+        session = f"{self._strand} {_CONTROL}" if self._again else self._strand
         server = use.tool.name, session
         use = structs.replace(use, session=session, after=self._last_use.get(server, ""))
         call = self._call(self._numbered("tool", state), None, turn, work=use)
@@ -113,7 +116,7 @@ class CallMaker:
     def of_target(
         self, kind: Kind, target: Target, turn: int, messages: tuple[ChatMessage, ...], number: int | None = None
     ) -> Call:
-        """A call of a judge, a rival or a simulated user. `number`: its place among the conversation's calls, where it
+        """A call of a judge, a rival or a simulated user. `number`: its place among the conversation's calls, if it
         was reserved."""
         state = self._state.copy()
         state.update(kind.encode() + b" " + identity_of(target))
@@ -128,7 +131,7 @@ class CallMaker:
         return range(first, first + count)
 
     def to_embed(self, target: Target, turn: int, text: str) -> Call:
-        """A text means the same in every conversation, so its key is its content alone."""
+        """A text means the same in every conversation, so its key is only its content."""
         state = blake2b(b"embed " + identity_of(target), digest_size=16)
         state.update(text.encode("utf-8", "surrogatepass"))
         return self._call(Key("embedding", state.hexdigest()), target, turn, embed=text)

@@ -37,7 +37,7 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 class ForkRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Go on with a conversation from a turn on, in other words or with another target."""
+    """Fork a conversation at a turn and continue it with a different message or another target."""
 
     case: Name
     suite: str | None = None
@@ -47,7 +47,7 @@ class ForkRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prompt: Text | None = None
     system: Text | None = None
     of: Name | None = None
-    """The target whose conversation it is; `target` goes on with it."""
+    """The target whose conversation it is; `target` continues it."""
     target: Name | None = None
     repeat: Annotated[int, Meta(ge=1, le=1000)] = 1
 
@@ -77,8 +77,8 @@ class BlessAnswer(Struct, frozen=True):
 
 
 class LabelReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person says of a reply. `check`: the judge that was asked about it, by its places in the turn's checks,
-    from 0; without a turn, in those of the whole conversation. Without it the label is for the reply alone."""
+    """A person's label for a reply. `check`: the judge that was asked about it, by its places in the turn's checks,
+    from 0; without a turn, in the checks of the whole conversation. Without `check` the label is only for the reply."""
 
     run: Annotated[str, Meta(max_length=40)]
     case: Name
@@ -181,7 +181,7 @@ async def test_judge(api: Api, call: Call) -> RunState:
             raise ApiError(409, "a test of this judge is in the queue already", code="busy")
         labels = len(read_rows(label_file(api.settings.root, digest)))
         if not labels:
-            raise ApiError(409, "nobody has labelled a reply for this judge yet", code="no-labels")
+            raise ApiError(409, "this judge has no human labels yet", code="no-labels")
         title = f"test of judge {digest[:6]} with {count(labels, 'label')}"
         return enqueue(api, JudgeJob(str(recorded.folder.path), digest), title=title)
 
@@ -270,7 +270,7 @@ ROUTES = (
     _acts("/runs/{run}/fork", fork_run, "Queue a fork of a conversation of a run.", ForkRun),
     _acts("/runs/{run}/grade", grade_run, "Queue new grades of a run, by today's checks.", Nothing),
     _acts("/runs/{run}/rerun", rerun_failed, "Queue a run of what did not pass.", RerunRun),
-    _acts("/runs/{run}/judges/{judge}/test", test_judge, "Queue a test of a judge with the labels of people.", Nothing),
+    _acts("/runs/{run}/judges/{judge}/test", test_judge, "Queue a test of a judge against human labels.", Nothing),
     Route(
         method="PUT",
         path="/runs/{run}/notes",

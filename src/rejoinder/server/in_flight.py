@@ -1,4 +1,4 @@
-"""What a run is waiting for: calls in its journal that were made and have no answer yet.
+"""The calls that a run is waiting for: its journal says that they were made, and has no answer to them yet.
 
 The end of the journal is read, and then what is added to it. A journal does not say when a call was made. One that
 comes while it is watched was made just now; one that was there before was made no later than the record behind it,
@@ -22,7 +22,7 @@ from rejoinder.server.result_lines import bounded_lines
 LAST = 1 << 20
 """Bytes at the end of a journal that are read first."""
 MOST_READ = 4 << 20
-"""Bytes that are read at a time; of more than that, the end alone."""
+"""Bytes that are read at a time; of more than that, only the end."""
 MOST_KNOWN = 10_000
 
 
@@ -67,7 +67,7 @@ class _GaveUp(Struct, frozen=True, tag="failed"):
 
 
 class _TakenUp(Struct, frozen=True, tag="opened"):
-    """From here on nothing of before is waited for."""
+    """The run was started or resumed: it does not wait for calls made before that."""
 
 
 class _Other(Struct, frozen=True, tag="priced"):
@@ -87,10 +87,10 @@ class Waiting:
         """Bytes that were read; -1 before the first look."""
         self._began: dict[str, _Began] = {}
         self._since: dict[str, float] = {}
-        """When they were made, as far as it is known."""
+        """The times at which they were made, or the latest possible ones."""
 
     def look(self) -> list[InFlight]:
-        """Those that wait now, the longest first. What is no journal has none."""
+        """The calls that wait now, the longest first. None if the file is not a journal."""
         with suppress(OSError, RunDamaged), open_file(self._path) as stream:
             self._read(stream)
         now = time.time()
@@ -137,7 +137,7 @@ class Waiting:
                 self._began.pop(line.key, None)
                 self._since.pop(line.key, None)
                 if isinstance(line, _Answered) and line.reply is not None and line.reply.ended is not None:
-                    for key in self._began:  # they stand before it, so they were made before it was told
+                    for key in self._began:  # they come before it, so they were made before it was answered
                         self._since.setdefault(key, line.reply.ended)
             case _TakenUp():
                 self._forget()

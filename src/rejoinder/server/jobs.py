@@ -40,7 +40,7 @@ class GradeJob(Struct, frozen=True, tag="grade"):
 
 
 class JudgeJob(Struct, frozen=True, tag="judge"):
-    """Ask a judge of a run about the replies that people have labelled for it."""
+    """Ask a judge of a run about the replies that have human labels for it."""
 
     folder: str
     judge: str

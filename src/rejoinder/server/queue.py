@@ -4,9 +4,9 @@
                           suite.yaml    a suite that was posted, and the files that it names beside it
                           log           what the run's process said
 
-An entry is on the disk, whole, before its id is told. It goes when its run has ended; one without a run (cancelled, or
-refused when it began) stays for a while, to say so. The folder could come with a cloned repository, so an entry counts
-only with a code that this user's rejoinder made for it, in this project.
+An entry is on the disk, whole, before anyone gets its id. It goes when its run has ended; one without a run (cancelled,
+or refused when it began) stays for a while, to say so. The folder could come with a cloned repository, so an entry
+counts only with a code that this user's rejoinder made for it, in this project.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KEPT_DRAFT_S = 3600.0
 
 
 class QueueFull(RejoinderError):
-    """So many runs wait that no other is taken."""
+    """The queue accepts no more runs, because too many are waiting."""
 
 
 class InQueue(RejoinderError):
@@ -66,7 +66,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     id: str
     job: Job
     title: str
-    """What is run, in a list."""
+    """The name of the run in a list."""
     queued_at: float
     """In seconds since 1970; the order of the queue."""
     of: str | None = None
@@ -74,7 +74,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     """Digests of the posted files."""
     stop: bool = False
-    """Was it told to stop?"""
+    """Whether it was asked to stop."""
     ended: Literal["cancelled", "refused"] | None = None
     """Of one that has no run."""
     message: str = ""
@@ -85,7 +85,7 @@ class Entry(Struct, frozen=True, kw_only=True):
         return self.ended is None
 
     def folder(self, root: Path) -> RunFolder:
-        """Where its run is, or will be."""
+        """The folder of its run, which may not exist yet."""
         parent = grades_folder(root, self.of) if isinstance(self.job, GradeJob) and self.of else runs_folder(root)
         return RunFolder(parent / self.id)
 
@@ -141,7 +141,7 @@ class Queue:
             self._lock = None
 
     def reserve(self, name: str | None = None) -> str:
-        """An id with a folder of its own. `name`: the id, for a run that there is. Raises QueueFull or InQueue."""
+        """An id with a folder of its own. `name`: the id of an existing run. Raises QueueFull or InQueue."""
         if sum(entry.is_waiting for entry in self.entries()) >= self._most:
             raise QueueFull(f"{self._most} runs are waiting already", "Wait for some of them, or stop some.")
         for folder in (self.path, runs_folder(self.root), grades_folder(self.root, "")):
@@ -236,7 +236,7 @@ class Queue:
         return sorted(entries, key=lambda entry: (entry.queued_at, entry.id))
 
     def discard(self, run: str) -> None:
-        """Forget an entry and its files. The entry goes first: what is cut off then is no entry any more."""
+        """Forget an entry and its files. The entry goes first: what is left after a crash does not count as one."""
         if not self._is_behind_a_link:
             _remove(self.path / run)
 
@@ -255,7 +255,7 @@ class Queue:
                     _remove(Path(one.path))
 
     def has_its_files(self, entry: Entry) -> bool:
-        """Are the posted files as they were when they were looked at?"""
+        """Whether the posted files are unchanged since they were checked."""
         for name, digest in entry.files.items():
             try:
                 with open_file(self.path / entry.id / name) as stream:
@@ -266,7 +266,7 @@ class Queue:
         return True
 
     def last_words(self, entry: Entry) -> str:
-        """What the process of an entry said last."""
+        """The last output of an entry's process."""
         try:
             with open_file(self.path / entry.id / LOG) as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - LONGEST_MESSAGE))
@@ -279,7 +279,7 @@ class Queue:
 
 
 def judge_test_of(queue: Queue, digest: str, *, is_waiting: bool = True) -> Entry | None:
-    """The latest test of a judge that waits or goes on, or that could not be run."""
+    """The latest test of a judge that is queued or running, or that could not be run."""
     tests = (one for one in reversed(queue.entries()) if isinstance(one.job, JudgeJob) and one.job.judge == digest)
     return next((one for one in tests if one.is_waiting is is_waiting), None)
 
@@ -303,7 +303,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Have a file on the disk, or the names in a folder: those of files are there only when their folder is."""
+    """Write a file, or the names in a folder, to the disk. A new file is not safe there before its folder is."""
     if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
         return  # Windows opens no folders
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

@@ -98,7 +98,7 @@ def _stop_with(pipe: int) -> None:
 
 
 def _begun(run: str) -> RunFolder | None:
-    """The folder of a test that was cut off: it is taken up by its own job, which makes the passport at its end."""
+    """The folder of a test that was cut off: its own job continues it, and makes the passport at its end."""
     folder = RunFolder(runs_folder(Path.cwd()) / run)
     return None if folder.read_receipt() is None else folder
 

@@ -4,7 +4,7 @@ without JavaScript.
 The script mounts itself on these elements: `#app` around everything, `header.top` with the buttons `#keys` and
 `#theme`, `main#main` with the `#overview` and the empty `section#work.work`, which it fills with the list and the
 conversation. In a report `script#index` holds the index, and `script#b0`, `script#b1`, ... the blocks, as base64 of raw
-deflate. They stand before the script, and no browser runs them: their type is not that of a script.
+deflate. They come before the script, and browsers do not run them, because they have another type.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _DATA = "application/octet-stream"
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """What a document shows."""
+    """The content of a document."""
 
     title: str
     """Of the browser's window."""
     crumb: str
-    """What it is about: the suites."""
+    """The subject: its suites."""
     run: str
     """The run, or both runs, by their ids."""
     overview: Markup
@@ -42,22 +42,22 @@ class Page(Struct, frozen=True, kw_only=True):
     """For browsers without JavaScript."""
     foot: Markup = NOTHING
     home: str = "#/"
-    """Where the name at the top leads."""
+    """The address of the link on the name at the top."""
     at: str = "#/"
-    """Where what it is about leads: the page above a conversation. Empty for nowhere."""
+    """The address of the link on the subject: the page above a conversation. Empty for no link."""
     above: Sequence[tuple[str, str]] = ()
     """Pages above it, by their words and addresses."""
     suite_at: str = ""
-    """Where its suite leads, if that is a page of its own."""
+    """The address of its suite, if that has a page of its own."""
     acts: Markup = NOTHING
-    """What can be done with all of it."""
+    """Buttons for the whole page."""
 
 
 class Assets(Struct, frozen=True, kw_only=True):
-    """Where style and script come from."""
+    """The elements that load or contain the style and the script."""
 
     policy: str = ""
-    """The content security policy; empty where the server sends it as a header."""
+    """The content security policy; empty if the server sends it as a header."""
     style: Markup
     script: Markup
 
@@ -118,7 +118,7 @@ def _top(page: Page) -> Markup:
         element(
             "a", {"class": "brand", "href": page.home, "aria-label": "rejoinder: overview"}, _logo(), _span("rejoinder")
         ),
-        element("nav", {"class": "crumbs", "aria-label": "Where this is"}, element("ol", None, _crumbs(page))),
+        element("nav", {"class": "crumbs", "aria-label": "Breadcrumb"}, element("ol", None, _crumbs(page))),
         element("span", {"class": "grow"}),
         element(
             "button",
@@ -142,13 +142,13 @@ def _crumbs(page: Page) -> Iterator[Markup]:
 
 
 def _crumb(kind: str, words: str, href: str, whole: str | None = None) -> Markup:
-    """`whole`: what stands there in short."""
+    """`whole`: the full text, if `words` is short for it."""
     link = element("a" if href else "span", {"href": href or None, "title": whole, "dir": "auto"}, words)
     return element("li", {"class": kind}, link)
 
 
 def run_words(run: str) -> str:
-    """`run 6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay as they are."""
+    """`run 6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay unchanged."""
     return f"run {run[-4:]}" if is_run_id(run) else run
 
 
@@ -179,8 +179,8 @@ def made_by(version: str, run: str) -> Markup:
 def plain_table(
     title: str, rows: Sequence[RowView], number: int, *, note: str = "", prefix: str | None = None
 ) -> Markup:
-    """What is to be seen without JavaScript. `number`: how many there are in all. `prefix`: that of addresses where
-    conversations can be opened without it."""
+    """The rows as a table for browsers without JavaScript. `number`: how many there are in all. `prefix`: begins the
+    addresses of conversations, if they can be opened without JavaScript."""
     cells: list[Child] = [
         element("tr", None, [element("td", {"dir": "auto"}, cell) for cell in _cells(row, prefix)])
         for row in rows[:MOST_PLAIN]

@@ -19,16 +19,16 @@ RUNS = "Runs"
 
 
 class PageData(Struct, frozen=True, kw_only=True, tag_field="page", tag="plain"):
-    """What the script begins with; `page` says which page it is. A plain one has nothing for it to do."""
+    """The data with which the script begins; `page` names the page. On a plain one the script has nothing to do."""
 
 
 class Top(Struct, frozen=True, kw_only=True):
-    """What some pages have in their head beyond their title."""
+    """Additions of some pages to their head, beyond their title."""
 
     window: str = ""
-    """What the browser calls the page, where that is not the title."""
+    """The title of the browser's window, if it is not the title of the page."""
     suite_at: str = ""
-    """Where the title leads, where the run leads elsewhere."""
+    """The address of the link on the title, if the link on the run has another."""
     acts: Markup = NOTHING
 
 
@@ -46,7 +46,8 @@ def page(
     plain: Markup = NOTHING,
     status: int = 200,
 ) -> HTMLResponse:
-    """`run`: its id, or those of two. `at`: where the run leads, or the title where there is none."""
+    """`run`: its id, or the ids of two runs. `at`: the address of the link on the run, or on the title if
+    `run` is empty."""
     shown = Page(
         title=top.window or (f"{title} · rejoinder" if title else "rejoinder"),
         crumb=title,

@@ -1,5 +1,5 @@
-"""`/judges/DIGEST`: how far one judge can be believed, and where people disagree with it. Figures are those of its
-passport and of the summaries of runs."""
+"""`/judges/DIGEST`: how reliable one judge is, and where people disagree with it. Its figures come from its passport
+and from the summaries of runs."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ DONE_S = 0.1
 
 class JudgeData(PageData, frozen=True, kw_only=True, tag="judge"):
     run: str
-    """The latest run that it judged and that is no test of it; empty without one."""
+    """The latest run that it judged and that is not a test of it; empty without one."""
     check: str
     acts: bool
     labels: int
     live: bool
-    """Is a test of it waiting or going on?"""
+    """Whether a test of it is queued or running."""
     is_tested: bool
 
 
@@ -155,7 +155,7 @@ def _of(part: tuple[int, int]) -> str:
 
 
 def _labelled(number: int, passport: Passport | None) -> Markup | None:
-    """How many labels there are of those that a test needs, or that the last test has not seen."""
+    """The number of labels: out of the number that a test needs, or new since the last test."""
     if passport is not None:
         more = number - passport.labels.scored
         return element("p", {"class": "about"}, f"{count(more, 'label')} more since then.") if more > 0 else None
@@ -170,7 +170,7 @@ def _labelled(number: int, passport: Passport | None) -> Markup | None:
 
 
 def _progress(desk: Desk, test: Entry) -> Markup:
-    """A test that waits or goes on, with the replies that it has asked about."""
+    """A test that is queued or running, with the number of replies that it has asked about."""
     done = planned = 0
     with suppress(ApiError):
         look = desk.look(test.id)

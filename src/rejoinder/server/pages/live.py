@@ -32,28 +32,28 @@ MOST_IN_FLIGHT = 5
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """What an event tells."""
+    """The content of an event."""
 
     rows: Sequence[RowView]
-    """Those that are new."""
+    """The new ones."""
     next: int
     """The place of the row after them."""
     total: int
-    """Rows that there are by now."""
+    """The number of rows by now."""
     planned: int
     counts: dict[str, int] | None
-    """Of each pill; None where they are as before."""
+    """The count of each pill; None if they have not changed."""
     state: Phase
     mark: str
     verified: bool
     whole: bool
-    """Are all conversations that have ended read?"""
+    """Whether all conversations that have ended were read."""
     in_flight: Sequence[InFlight]
     """Calls that wait for an answer, the longest first."""
     waiting: int
-    """All of them."""
+    """The number of all such calls."""
     over: bool
-    """Is there nothing more to come?"""
+    """True if this is the last event."""
 
 
 class Live:

@@ -33,9 +33,9 @@ from rejoinder.views.turns import CheckView
 from rejoinder.words.numbers import capital, count, figure, when
 
 FIRST_S = 0.2
-"""How long a page waits for the index of a large run; the rest of the rows comes later."""
+"""Seconds that a page waits for the index of a large run; the rest of the rows comes later."""
 EVERY_ROW = 5_000
-"""Up to so many conversations all of them are in the grid; of more the worst cases."""
+"""Up to this number of conversations, the grid shows them all; of more, it shows the worst cases."""
 
 
 class WaitingData(PageData, frozen=True, kw_only=True, tag="waiting"):
@@ -43,28 +43,28 @@ class WaitingData(PageData, frozen=True, kw_only=True, tag="waiting"):
 
 
 class LiveData(Struct, frozen=True, kw_only=True):
-    """What is still to come."""
+    """The progress of a run that is not complete yet."""
 
     running: bool
     rows: int
-    """Of the list, that are there already."""
+    """The number of rows that are in the list already."""
     whole: bool
-    """Are all conversations that have ended among them?"""
+    """Whether these rows include all conversations that have ended."""
 
 
 class RunData(ListData, frozen=True, kw_only=True, tag="run"):
-    """That of one run: what can be done with it, and what the forms for it begin with."""
+    """The data of one run: what you can do with it, and the first values of the forms for that."""
 
     conversation: ConversationView | None
     acts: bool
-    """May something be changed?"""
+    """Whether something may be changed."""
     state: Phase
     mark: str
-    """Another one when the run has begun, was killed, goes on or has ended."""
+    """Changes when the run begins, is killed, continues or ends."""
     stops: bool
-    """Can it be stopped? The queue has started it, or will go on with it."""
+    """Whether it can be stopped: the queue has started it, or will continue it."""
     resumes: bool
-    """Did it end before its time?"""
+    """Whether it ended early."""
     targets: list[str]
     notes: Notes
     live: LiveData | None
@@ -163,7 +163,7 @@ def _addresses(names: list[str]) -> tuple[Address | None, Address | None]:
 
 
 def head_of(desk: Desk, look: Look) -> Head:
-    """What the script knows of the run."""
+    """The facts about the run that the script needs."""
     summary, targets = None if look.report is None else look.report.summary, _targets(look)
     return Head(
         run=look.id,
@@ -182,7 +182,7 @@ def _targets(look: Look) -> list[str]:
 
 
 def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
-    """What is still to come: None where everything is there."""
+    """The progress of the run; None if everything is there."""
     if look.state != "running" and not queued and index.state.done and look.verified:
         return None
     return LiveData(running=look.state == "running", rows=index.state.rows, whole=index.state.done)
@@ -192,7 +192,7 @@ def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
 
 
 def _window(look: Look, index: RunIndex) -> str:
-    """`3 failed, 10 of 21: service-desk`: of a run that goes on, how many are done."""
+    """`3 failed, 10 of 21: service-desk`: for a run in progress, how many are done."""
     if look.report is not None:
         return window_title(look.report)
     counts, planned = index.find(Query(), 0, 0).counts, 0 if look.receipt is None else look.receipt.planned
@@ -230,7 +230,7 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
 
 
 def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
-    """What is still being done about the run; the script changes it while the page is shown."""
+    """The work on the run that is still in progress; the script updates these words while the page is shown."""
     words: list[Child] = []
     if look.state != "running" and desk.is_queued(look):
         words.append("The run is queued, and waits for the runs before it to end. ")

@@ -284,7 +284,7 @@ def _trend(desk: Desk, rows: Sequence[RunRow], wanted: Wanted) -> Markup | None:
 
 
 def _is_whole(row: RunRow) -> bool:
-    """Can its rates be compared with those of other runs of its suites, on the same targets?"""
+    """Whether its rates can be compared with the rates of other runs of its suites, on the same targets."""
     return row.status == "completed" and not row.part and not row.is_aside and row.replay_of is None
 
 
@@ -321,7 +321,7 @@ class _Line(Struct, frozen=True):
 
     rates: list[float]
     is_lowest: bool
-    """Of each run the lowest of its targets?"""
+    """Whether each rate is the lowest of the run's targets."""
 
 
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
@@ -329,7 +329,7 @@ _Lines = dict[_Key, _Line]
 
 
 def _key(row: RunRow) -> _Key:
-    """Runs with the same have a line in common: those of the same suites on the same targets."""
+    """The key of its line: runs of the same suites on the same targets share one."""
     return row.suites, row.targets
 
 
