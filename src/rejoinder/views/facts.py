@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.runs import SHORTEST_NAME, BudgetUse
+from rejoinder.model.runs import BudgetUse
 from rejoinder.words.numbers import count, figure, money, plural, seconds, shortened, tokens, when
+from rejoinder.words.runs import id_end
 
 FactKind: TypeAlias = Literal["started", "took", "cases", "tokens", "cost", "targets", "variants", "run"]
 MOST_NAMED = 20
@@ -47,7 +48,7 @@ def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, 
     yield "cost", "Cost", _cost(summary, receipt.budget, about), "", ""
     yield "targets", plural(len(targets), "Target", "Targets"), names_of(targets), "", ""
     yield "variants", "Variants", names_of(list(summary.by_variant)), "", ""
-    yield "run", "Run", receipt.id, f"run {receipt.id}", f"run {receipt.id[-SHORTEST_NAME:]}"
+    yield "run", "Run", receipt.id, f"run {receipt.id}", f"run {id_end(receipt.id)}"
 
 
 def _cost(summary: Summary, budget: BudgetUse | None, about: str) -> str:

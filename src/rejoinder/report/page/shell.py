@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from rejoinder.model.runs import is_run_id
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
 from rejoinder.views.rows import RowView, quoted_words
+from rejoinder.words.runs import run_words
 
 LEVEL = 6
 """Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
@@ -145,11 +145,6 @@ def _crumb(kind: str, words: str, href: str, whole: str | None = None) -> Markup
     """`whole`: the full text, if `words` is short for it."""
     link = element("a" if href else "span", {"href": href or None, "title": whole, "dir": "auto"}, words)
     return element("li", {"class": kind}, link)
-
-
-def run_words(run: str) -> str:
-    """`run 6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay unchanged."""
-    return f"run {run[-4:]}" if is_run_id(run) else run
 
 
 def _span(words: str) -> Markup:
