@@ -28,11 +28,12 @@ class Fact(Struct, frozen=True):
     """In a sentence on a screen: `48.2k tokens`."""
 
 
-def facts_of(receipt: Receipt, summary: Summary) -> Iterator[Fact]:
+def facts_of(receipt: Receipt, summary: Summary) -> tuple[Fact, ...]:
     """Facts that have a text."""
-    for kind, label, text, said, short in _every_fact(receipt, summary):
-        if text:
-            yield Fact(kind, label, text, said or text, short or said or text)
+    found = _every_fact(receipt, summary)
+    return tuple(
+        Fact(kind, label, text, said or text, short or said or text) for kind, label, text, said, short in found if text
+    )
 
 
 def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, str, str, str, str]]:
