@@ -137,10 +137,13 @@ class OpenTarget:
 
     @cached_property
     def is_cached(self) -> bool:
-        """Does `--cache` answer for it? An answer from there would leave behind a target that keeps the conversation
-        itself."""
-        wanted = normalize_keys(self.ready.settings).get("cache", self.info.cached)
-        return bool(wanted) and not self.info.at_once and self.keeper is None
+        """Whether `--cache` answers for it. An answer from there would leave behind a target that keeps the
+        conversation itself."""
+        if self.info.at_once or self.keeper is not None:
+            return False
+        written = normalize_keys(self.ready.settings).get("cache")
+        is_public = self.info.cached and getattr(self.provider, "is_public", False)
+        return is_public if written is None else bool(written)
 
     @property
     def is_billed(self) -> bool:

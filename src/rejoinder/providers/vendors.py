@@ -7,6 +7,7 @@ wire format is imported when a target uses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -83,6 +84,13 @@ _AZURE = Vendor(
     keys=KEY_VARIABLES["azure"],
     addresses=("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME"),
 )
+_PUBLIC_HOSTS = (
+    *("*.api.openai.com", "api.fireworks.ai", "api.cerebras.ai", "api.deepinfra.com", "api.perplexity.ai"),
+    *("api.moonshot.ai", "dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "router.huggingface.co"),
+    *("*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com", "models.github.ai"),
+    "bedrock-runtime.*.amazonaws.com",
+)
+"""Patterns of hosts of other public LLM APIs, beside the vendors' own."""
 _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
 
@@ -101,6 +109,19 @@ def address_variables(provider: str) -> tuple[str, ...]:
     if vendor is None:
         return ()
     return (*vendor.addresses, *([vendor.host_variable] if vendor.host_variable else []))
+
+
+def is_public_api(address: str) -> bool:
+    """Whether a public LLM API answers at an address: a vendor's own, or another known one. At any other address a
+    program of the user's can answer, which changes behind it."""
+    vendors = (*_CHAT_VENDORS.values(), _ANTHROPIC, _GEMINI)
+    hosts = {urlsplit(vendor.address).hostname for vendor in vendors if vendor.keys}
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # the first call reports it
+        return False
+    host = parts.hostname or ""
+    return parts.scheme == "https" and (host in hosts or any(fnmatchcase(host, known) for known in _PUBLIC_HOSTS))
 
 
 def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
@@ -224,7 +245,7 @@ class _Opening:
             None if statuses is None else frozenset(statuses),
             self.key_name,
         )
-        provider.address = address
+        provider.address, provider.is_public = address, is_public_api(address)
         if settings.values.get("auth"):
             from rejoinder.providers.own_token import open_token
 

@@ -202,7 +202,9 @@ def cache_notes(use: CacheUse | None) -> list[str]:
 def _always_asked_words(names: tuple[str, ...]) -> str:
     shown = listed([f"`{name}`" for name in names[:MOST_ALWAYS_ASKED]])
     more = f" and {len(names) - MOST_ALWAYS_ASKED} more" if len(names) > MOST_ALWAYS_ASKED else ""
-    return f"not cached: {shown}{more} (only LLM APIs are, unless a target says `cache: true`)"
+    return (
+        f"not cached: {shown}{more} (only LLM APIs at their vendors' addresses are, unless a target says `cache: true`)"
+    )
 
 
 def cache_words(use: CacheUse) -> str:
