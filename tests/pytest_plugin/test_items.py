@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rejoinder.testing import FakeServer
-from tests.kit import Project, behind, case, follow, run_folders, scripted, spec
+from tests.kit import Project, Raw, behind, case, follow, run_folders, scripted, spec
 from tests.pytest_plugin.session_kit import BAD, GOOD, junit, only_run_of, pytest_in, suite
 
 pytestmark = pytest.mark.slow
@@ -212,6 +212,33 @@ def test_last_failed_runs_what_failed(project: Project) -> None:
         again = pytest_in(project, "--lf")
         assert again.outcomes == {"evals.yaml::bad": "FAILED", "evals.yaml::worse": "FAILED"}, again.text
         assert len(server.requests) == 5
+
+
+BRACKETS: dict[str, Raw] = {
+    "targets": suite(
+        case("a", GOOD), targets=[scripted("right", "105"), scripted("wrong", "1")], target=["right", "wrong"]
+    ),
+    "variants": suite(
+        case("a", {"contains": "{{ result }}"}),
+        variants=[{"name": "v", "vars": {"result": "105"}}, {"name": "w", "vars": {"result": "106"}}],
+    ),
+    "ids": suite(case("odd[x]", BAD), case("odd[x", GOOD), case("fine[y]", GOOD), case("good", GOOD)),
+}
+"""Suites with items whose names have brackets."""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize(("name", "failed"), [("targets", "a[wrong]"), ("variants", "a[w]"), ("ids", "odd[x]")])
+def test_last_failed_finds_names_with_brackets(
+    name: str, failed: str, workers: tuple[str, ...], project: Project
+) -> None:
+    """pytest 9.2 keeps the brackets of a node id apart, as parameters."""
+    project.write("evals.yaml", BRACKETS[name])
+    first = pytest_in(project, *workers)
+    assert [item for item, word in first.outcomes.items() if word == "FAILED"] == [f"evals.yaml::{failed}"], first.text
+    again = pytest_in(project, *workers, "--lf")
+    assert again.outcomes == {f"evals.yaml::{failed}": "FAILED"}, again.text
+    assert pytest_in(project, f"evals.yaml::{failed}").outcomes == {f"evals.yaml::{failed}": "FAILED"}
 
 
 def test_xdist_need_not_be_there(project: Project) -> None:
