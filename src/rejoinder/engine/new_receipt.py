@@ -43,6 +43,6 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         duration_s=0.0,
         python=sys.version.split()[0],
         git=read_git_state(Path(setup.suites[0].root)),
-        digests=digests_of(setup.suites, setup.mask),
+        digests=digests_of(setup.suites, setup.mask, given),
     )
     return msgspec.json.decode(setup.mask.hide(msgspec.json.encode(receipt)), type=Receipt) if setup.mask else receipt
