@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rejoinder.library.suites import Suite as Suite
     from rejoinder.library.suites import load as load
     from rejoinder.library.suites import loads as loads
+    from rejoinder.library.suites import validate as validate
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
     from rejoinder.model.comparisons import RunComparison as RunComparison
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from rejoinder.runs.options import RunOptions as RunOptions
     from rejoinder.runs.options import Selection as Selection
     from rejoinder.runs.options import Trust as Trust
-    from rejoinder.validation.findings import validate as validate
     from rejoinder.views.actions import Action as Action
 
 _NAMES = {
@@ -90,12 +90,11 @@ _NAMES = {
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",
-    "rejoinder.library.suites": "Suite load loads",
+    "rejoinder.library.suites": "Suite load loads validate",
     "rejoinder.model": "Evidence Opinion",
     "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.model.estimates": "RunBounds",
     "rejoinder.model.figures": "GateResult",
-    "rejoinder.validation.findings": "validate",
     "rejoinder.views.actions": "Action",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

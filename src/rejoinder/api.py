@@ -24,8 +24,9 @@ from rejoinder.engine import run as engine
 from rejoinder.engine.callers import awaited, outside_loop
 from rejoinder.engine.observer import Observer, Progress, ProgressTeller
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.library.given import Suites, load_given
+from rejoinder.library.given import load_given
 from rejoinder.library.report import RunReport
+from rejoinder.library.suites import Suites
 from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison

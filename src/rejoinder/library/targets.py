@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from msgspec import structs
 
 from rejoinder.errors import UsageError
-from rejoinder.library.given import Suites, load_given
+from rejoinder.library.given import load_given
+from rejoinder.library.suites import Suites
 from rejoinder.model import Suite
 from rejoinder.model.given import Supplied
 from rejoinder.runs.options import RunOptions
