@@ -10,7 +10,7 @@ from typing import Literal, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from rejoinder.authoring.keys import Checks, Criterion, FollowUp, Item, WantedCall
+from rejoinder.authoring.keys import Checks, Criterion, FollowUp, Item, Occurrences, WantedCall
 from rejoinder.authoring.pieces import CheckEntry, Value, entry, keys
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "icontains_any",
     "is_json",
     "is_refusal",
+    "is_xml",
     "json_path",
     "json_schema",
     "latency",
@@ -137,6 +138,47 @@ _SCORED_CHECK_KEYS = frozenset(
 )
 
 
+class CountedCheckKeys(TypedDict, total=False):
+    """The keys beside a check whose text can be counted."""
+
+    name: str
+    """A name for this check in reports."""
+    weight: float
+    """The weight of this check in the score of its level; 1 by default."""
+    required: bool
+    """This check has to pass even where the level has a threshold."""
+    threshold: float
+    """The least score with which this check passes; beside a lone prompt, the least mean score with which its level
+    passes."""
+    metric: str
+    """A name under which this check's scores are averaged over all cases."""
+    every_turn: bool
+    """Checked on the reply of every turn, not only of the first. Only for checks of the suite and of the first
+    level."""
+    count: int | Occurrences | Mapping[str, Value]
+    """How often the text or pattern has to occur: at least this number of times, or within bounds; once unless given.
+    Only for contains, icontains, match and regex."""
+    follow_up: FollowUp
+    """Sent when this check fails, with the checks of the next reply."""
+    on: Literal["last", "transcript"]
+    """In `conversation_checks`. The text that is checked: the last reply, or the whole transcript."""
+
+
+_COUNTED_CHECK_KEYS = frozenset(
+    (
+        "name",
+        "weight",
+        "required",
+        "threshold",
+        "metric",
+        "every_turn",
+        "count",
+        "follow_up",
+        "on",
+    )
+)
+
+
 class TemporalCheckKeys(TypedDict, total=False):
     """The keys beside a check of several replies."""
 
@@ -170,11 +212,11 @@ _TEMPORAL_CHECK_KEYS = frozenset(
 )
 
 
-def match(pattern: str, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def match(pattern: str, /, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, including line
     breaks); letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with
     `.*` or `^` is a regular expression. `\\*` is a literal star."""
-    return entry("match", pattern, beside, _CHECK_KEYS)
+    return entry("match", pattern, beside, _COUNTED_CHECK_KEYS)
 
 
 def not_match(pattern: str, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
@@ -182,14 +224,14 @@ def not_match(pattern: str, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
     return entry("not_match", pattern, beside, _CHECK_KEYS)
 
 
-def contains(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def contains(text: str | float, /, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """The reply has to contain this text, in the same letter case."""
-    return entry("contains", text, beside, _CHECK_KEYS)
+    return entry("contains", text, beside, _COUNTED_CHECK_KEYS)
 
 
-def icontains(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def icontains(text: str | float, /, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """The reply has to contain this text, in any letter case."""
-    return entry("icontains", text, beside, _CHECK_KEYS)
+    return entry("icontains", text, beside, _COUNTED_CHECK_KEYS)
 
 
 def contains_any(texts: Sequence[str | float], /, **beside: Unpack[CheckKeys]) -> CheckEntry:
@@ -227,14 +269,14 @@ def equals(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
     return entry("equals", text, beside, _CHECK_KEYS)
 
 
-def regex(pattern: str, *, flags: str | None = None, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def regex(pattern: str, *, flags: str | None = None, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """A regular expression that has to be found in the reply. Letter case matters unless a flag says otherwise.
 
     `pattern`: The regular expression.
     `flags`: Any of i (any letter case), m (^ and $ at every line), s (the dot matches line ends too), x (spaces and
         comments are ignored).
     """
-    return entry("regex", keys({"pattern": pattern, "flags": flags}, "pattern"), beside, _CHECK_KEYS)
+    return entry("regex", keys({"pattern": pattern, "flags": flags}, "pattern"), beside, _COUNTED_CHECK_KEYS)
 
 
 def min_tokens(limit: int, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
@@ -292,6 +334,25 @@ def json_path(
     `check`: A check of the value at the path.
     """
     return entry("json_path", keys({"path": path, "equals": equals, "check": check}, "path"), beside, _CHECK_KEYS)
+
+
+def is_xml(
+    wanted: bool | None = None,
+    *,
+    elements: Sequence[str] | None = None,
+    anywhere: bool | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """The whole reply has to be well-formed XML; with false it must not be. A mapping can name elements that it must
+    have.
+
+    `wanted`: True: the reply has to be XML; false: it must not be.
+    `elements`: Elements that the XML must have, as paths of names from its root, such as order/item.
+    `anywhere`: XML in a code block or between other words is enough.
+    """
+    return entry(
+        "is_xml", keys({"wanted": wanted, "elements": elements, "anywhere": anywhere}, "wanted"), beside, _CHECK_KEYS
+    )
 
 
 def levenshtein(*, expected: str, max: int, **beside: Unpack[CheckKeys]) -> CheckEntry:

@@ -17,6 +17,16 @@ Checks: TypeAlias = "Sequence[Item] | Mapping[str, Value]"
 """A list of checks that all have to pass, or `{"or": [...]}`."""
 
 
+class Occurrences(TypedDict):
+    """How often the text or pattern has to occur: at least this number of times, or within bounds; once unless given.
+    Only for contains, icontains, match and regex."""
+
+    min: NotRequired[int]
+    """The minimum number of times; 0 by default."""
+    max: NotRequired[int]
+    """The maximum number of times."""
+
+
 class WantedCall(TypedDict):
     """A call that is expected: the tool's name, or a mapping with its name and arguments."""
 

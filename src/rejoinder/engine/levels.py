@@ -149,7 +149,7 @@ def what_failed(verdicts: tuple[Verdict, ...], *, with_answers: bool) -> Iterato
             yield f"{verdict.name or verdict.check}: {said or verdict.reason}"
         elif verdict.state == "failed":
             told = verdict.reasoning or verdict.reason
-            said = told if tells_why(verdict.kind) else way_of_failing(verdict.kind)
+            said = told if tells_why(verdict.kind) else verdict.fault or way_of_failing(verdict.kind)
             yield f"{verdict.name or verdict.kind}: {said}"
 
 

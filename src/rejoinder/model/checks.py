@@ -64,7 +64,21 @@ class Check(Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-class Match(Check, frozen=True, tag="match"):
+class Occurrences(Struct, frozen=True):
+    """The numbers of times that a text may occur in a reply."""
+
+    least: int = 1
+    most: int | None = None
+
+
+class Counted(Check, frozen=True, kw_only=True):
+    """The fields of checks whose text or pattern can be counted."""
+
+    count: Annotated[Occurrences | None, Reading.DERIVED] = None
+    """None: once is enough."""
+
+
+class Match(Counted, frozen=True, tag="match"):
     r"""The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, including line
     breaks); letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with `.*`
     or `^` is a regular expression. `\*` is a literal star."""
@@ -80,14 +94,14 @@ class NotMatch(Check, frozen=True, tag="not_match"):
     pattern: Pattern
 
 
-class Contains(Check, frozen=True, tag="contains"):
+class Contains(Counted, frozen=True, tag="contains"):
     """The reply has to contain this text, in the same letter case."""
 
     fault = "a text is missing"
     text: Word
 
 
-class IContains(Check, frozen=True, tag="icontains"):
+class IContains(Counted, frozen=True, tag="icontains"):
     """The reply has to contain this text, in any letter case."""
 
     fault = "a text is missing"
@@ -147,7 +161,7 @@ class Equals(Check, frozen=True, tag="equals"):
     text: AnyWord
 
 
-class Regex(Check, frozen=True, tag="regex"):
+class Regex(Counted, frozen=True, tag="regex"):
     """A regular expression that has to be found in the reply. Letter case matters unless a flag says otherwise."""
 
     fault = "a pattern is not found"
@@ -234,6 +248,21 @@ class JsonPath(Check, frozen=True, tag="json_path"):
     path: Annotated[Text, "The path, such as $.items[0].name.", EMPTY_PATTERN]
     expected: Annotated[JsonText | None, Key("equals"), "The expected value at the path."] = None
     check: Annotated[AnyCheck | None, "A check of the value at the path."] = None
+
+
+class IsXml(Check, frozen=True, tag="is_xml"):
+    """The whole reply has to be well-formed XML; with false it must not be. A mapping can name elements that it must
+    have."""
+
+    fault = "it breaks the rule on XML"
+    alone = "wanted"
+    wanted: Annotated[bool, "True: the reply has to be XML; false: it must not be."] = True
+    elements: Annotated[
+        tuple[Annotated[str, Reading.PATTERN, Meta(extra_json_schema={"minLength": 1})], ...],
+        "Elements that the XML must have, as paths of names from its root, such as order/item.",
+        Meta(min_length=1),
+    ] = ()
+    anywhere: Annotated[bool, "XML in a code block or between other words is enough."] = False
 
 
 class Levenshtein(Check, frozen=True, tag="levenshtein"):

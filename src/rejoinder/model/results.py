@@ -94,6 +94,8 @@ class Verdict(Struct, frozen=True, gc=False):
     """The scores of the votes, if there were several."""
     found: str | None = None
     """The value extracted from the reply."""
+    fault: str = ""
+    """A description of the failure that does not reveal the expected value, if its kind's own does not fit."""
 
     @property
     def passed(self) -> bool:

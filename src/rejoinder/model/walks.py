@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, FollowUp, Level, Not
+from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Level, Not
 from rejoinder.model.plans import UserAudit
 from rejoinder.model.suite import Case
 
@@ -56,7 +56,8 @@ def answers_in(level: Level) -> Iterator[AnyCheck]:
 def answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
     """Like `answers_in`, for one check and the checks inside it."""
     if isinstance(check, TEXT_CHECKS):
-        yield check
+        if not isinstance(check, Counted) or check.count is None or check.count.least:
+            yield check
     elif not isinstance(check, Not):
         for part in parts_of(check):
             yield from answers_of(part)

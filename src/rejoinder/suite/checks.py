@@ -90,10 +90,38 @@ def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
         if key in CHECKS:
             place = f"{at}.{key}"
             check = _read_as(CHECKS[key], value, place, texts, shared_of(item, at, place, texts))
+            if isinstance(check, kinds.Counted) and "count" in item:
+                check = structs.replace(check, count=_read_occurrences(item["count"], check, f"{at}.count", texts))
             if isinstance(check, kinds.Custom) and "with" in item:
                 check = structs.replace(check, arguments=texts.tree(item["with"], f"{at}.with"))
             return check
     return None
+
+
+def _read_occurrences(value: Any, check: kinds.Counted, at: str, texts: Texts) -> kinds.Occurrences:
+    """The numbers of times that a text or pattern may occur. Bounds that nothing or everything keeps are refused."""
+    if isinstance(check, kinds.Match):
+        _refuse_whole_pattern(check.pattern, at, texts)
+    if not isinstance(value, dict):
+        return kinds.Occurrences(int(value))
+    least, most = int(value.get("min", 0)), value.get("max")
+    if most is None and not least:
+        texts.problem("missing-field", at, "`count` needs a number of at least 1, or `min` or `max`")
+    elif most is not None and least > most:
+        texts.problem("out-of-range", f"{at}.max", f"`max: {int(most)}` is less than `min: {least}`")
+    return kinds.Occurrences(least, None if most is None else int(most))
+
+
+def _refuse_whole_pattern(pattern: str, at: str, texts: Texts) -> None:
+    """Report a glob that stands for the whole reply, or for any text: it does not occur several times."""
+    if pattern.startswith((".*", "^")):
+        return
+    if not pattern.strip("*"):
+        texts.problem("out-of-range", at, "`count` needs a pattern with a text in it: `*` is any text")
+    elif not pattern.startswith("*") or not pattern.endswith("*") or pattern.endswith(r"\*"):
+        inner = pattern.strip("*")
+        message = f"`count` needs a star at both ends of the pattern, such as `*{inner}*`, to be searched for"
+        texts.problem("out-of-range", at, message)
 
 
 def shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:

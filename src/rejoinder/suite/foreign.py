@@ -75,6 +75,7 @@ _OF_CHECKS = {
     ),
     **dict.fromkeys(("factuality", "answer_relevance", "context_faithfulness", "moderation", "llm_grader"), _JUDGE),
     **dict.fromkeys(("javascript", "code_judge", "code_grader", "script", "ruby"), _CODE),
+    "contains_xml": Advice("XML between other words is accepted by `is_xml: {anywhere: true}`"),
     **dict.fromkeys(("any_of", "one_of", "any"), same_as("or")),
     **dict.fromkeys(("all_of", "all"), same_as("and")),
     **dict.fromkeys(("composite", "assert_set", "and_all"), _GROUP),

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.model import OVER_TIME, ROLES
+from rejoinder.model import CHECKS, OVER_TIME, ROLES
+from rejoinder.model.checks import Counted
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.foreign import advise_nearest, find_key
 from rejoinder.suite.schema import (
@@ -42,8 +43,13 @@ _OF_WHOLE_REPLIES = {
 }
 """Checks that cannot apply to a part of a reply."""
 _BESIDE = frozenset(
-    {"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with", "hint", "ask"}
+    (
+        *("prompt", "checks", "hint", "ask"),
+        *("name", "weight", "required", "threshold", "every_turn", "metric", "with", "count"),
+    )
 )
+_COUNTED = tuple(name for name, kind in CHECKS.items() if issubclass(kind, Counted))
+"""Checks that a `count` may accompany."""
 _TWO_NAMES = (
     ("prompt", "input_messages", "what is sent"),
     ("prompt", "turns", "what is sent"),
@@ -160,10 +166,17 @@ class CheckRules:
         if "with" in item and "check" not in item:
             message = "`with` holds the arguments of a `check: NAME`; no other check takes it"
             self._error("unknown-key", (*path, "with"), message)
+        self._count(item, path)
         if isinstance(item.get("not"), dict):
             self._item(item["not"], (*path, "not"), depth, negated=True)
         if "prompt" in item:
             self._follow_up(item, path, depth + 1)
+
+    def _count(self, item: dict[str, Any], path: DocumentPath) -> None:
+        """Report a `count` beside something that is not counted."""
+        if "count" in item and not any(kind in item for kind in _COUNTED):
+            message = f"`count` belongs beside {listed([f'`{kind}`' for kind in _COUNTED], 'or')}"
+            self._error("unknown-key", (*path, "count"), message)
 
     def _group(self, group: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool) -> None:
         checks, wanted = group["checks"], group.get("at_least")
@@ -216,7 +229,7 @@ class CheckRules:
         for key in check:
             if key in _OF_WHOLE_REPLIES:
                 message = f"`{key}` cannot check a part of a reply, and a path leads to a part"
-            elif key in _BESIDE - {"name"}:
+            elif key in _BESIDE - {"name", "count"}:
                 message = f"`{key}` belongs beside `json_path`, not into its check"
             else:
                 continue
@@ -291,6 +304,7 @@ class CaseRules(CheckRules):
                 message = f"each item has one check: {names} need an item each, with its own dash"
                 self._error("multiple-check-keys", place, message, key=False)
             self._answers_back(item, place)
+            self._count(item, place)
             for inner, where in _inner_items(item[rules[0]], (*place, rules[0])):
                 self._item_of_whole(inner, where)
 

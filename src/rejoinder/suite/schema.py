@@ -76,7 +76,7 @@ _LACKS_PARTNER = {
     "prompt-without-checks": ("prompt requires checks to be defined: add the checks for the reply to this follow-up"),
     "checks-without-prompt": "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them",
 }
-_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
+_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn", "count"})
 _OF_TURNS = ("input_messages", "expected_messages")
 """Keys of cases that have other names in turns."""
 _ROLES = {
