@@ -37,7 +37,7 @@ MAPPINGS = ("message", "part", "user", "shards", "metadata", "formatting", "crit
 CLASSES = {"case": "Case", "turn": "Turn"}
 OTHER_FORMS = ("AgentV", "Another name for", "(as under `execution`)")
 """Words of descriptions: keys with these are read, but not offered."""
-OF_FOLLOW_UPS = ("prompt", "checks", "hint", "ask", "threshold")
+OF_FOLLOW_UPS = ("prompt", "prompts", "times", "checks", "hint", "ask", "threshold")
 FIRST = "prompt"
 """The only key that may be given by its place."""
 HEAD = '''"""{purpose}
@@ -147,7 +147,7 @@ def parts(writer: Writer) -> str:
         "properties": {key: item["properties"][key] for key in OF_FOLLOW_UPS},
     }
     classes = [
-        struct_of(writer, "FollowUp", follow_up, needed=("prompt", "checks")),
+        struct_of(writer, "FollowUp", follow_up, needed=("checks",)),
         *(struct_of(writer, name, writer.definitions[definition]) for definition, name in CLASSES.items()),
         suite_of(writer),
     ]

@@ -250,7 +250,7 @@ class Formatting(TypedDict):
 class FollowUpPrompt(SuitePart, frozen=True):
     """The key that may be given by its place."""
 
-    prompt: str | TextFile | Mapping[str, Value]
+    prompt: str | TextFile | Mapping[str, Value] | None = None
     """A follow-up: it is sent when the check beside it fails or, in an entry of its own, when any check of its list
     fails."""
 
@@ -258,6 +258,10 @@ class FollowUpPrompt(SuitePart, frozen=True):
 class FollowUp(FollowUpPrompt, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The message after a failed check, and what the next reply has to satisfy."""
 
+    prompts: Sequence[str | TextFile | Mapping[str, Value]] | None = None
+    """Several follow-ups instead of one `prompt`, each sent in its turn until a reply passes."""
+    times: int | None = None
+    """How often the `prompt` is sent at most, until a reply passes; 1 by default."""
     checks: Checks
     """Checks of the reply to this follow-up."""
     hint: Literal["look", "wrong", "kind", "answer"] | None = None

@@ -82,7 +82,9 @@ def answer_back(talk: Talk, step: Step, cause: Cause, asked: Asked | None = None
         if state == "error":
             return Ended("error", trouble=check_trouble(verdicts, number))
         found = applicable_follow_ups(level, verdicts, passed=state == "passed")
-        applicable = [_Next(follow_up, cause.depth + 1, AskedBy(number, check)) for follow_up, check in found]
+        applicable = [
+            _Next(follow_up, cause.depth + (not follow_up.again), AskedBy(number, check)) for follow_up, check in found
+        ]
         if opening.followups == "first":
             waiting = applicable[:1]
         else:

@@ -650,6 +650,8 @@ class FollowUp(Struct, frozen=True):
     hint: Hint | None = None
     ask: Asks = "failed"
     """`always`: it is also sent after a right reply, to doubt it."""
+    again: bool = False
+    """Whether it is the follow-up before it, sent once more or in other words: the depth stays."""
 
 
 def kind_of(check: type[Check] | Check) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Level, Not
+from msgspec import structs
+
+from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Item, Level, Not
 from rejoinder.model.plans import UserAudit
 from rejoinder.model.suite import Case
 
@@ -33,6 +35,14 @@ def follow_ups_of(level: Level) -> Iterator[FollowUp]:
             yield from follow_ups_of(Level(item.check.items))
         if item.follow_up is not None:
             yield item.follow_up
+
+
+def without_follow_ups(check: AnyCheck) -> AnyCheck:
+    """A check without the follow-ups of its groups."""
+    if not isinstance(check, GROUPS):
+        return check
+    inner = tuple(Item(without_follow_ups(item.check)) for item in check.items if item.check is not None)
+    return structs.replace(check, items=inner)
 
 
 def walk_level(level: Level) -> Iterator[AnyCheck]:

@@ -15,11 +15,12 @@ from msgspec import structs
 
 from rejoinder.durations import seconds_of
 from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
-from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote
+from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote, without_follow_ups
 from rejoinder.model import checks as kinds
 from rejoinder.model.fields import Field, Reading, fields_of
 from rejoinder.project.plugins import CHECKS_FILE
 from rejoinder.spelling import did_you_mean
+from rejoinder.suite.schema import follow_up_key
 from rejoinder.words.numbers import count, listed
 
 Shared = Mapping[str, Any]
@@ -75,13 +76,28 @@ def _each(read: ValueReader, values: Iterable[Any], at: str, texts: Texts) -> tu
 
 def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
     check = read_check(item, at, texts)
-    follow_up = None
-    if "prompt" in item:
-        threshold = item.get("threshold") if check is None else None
-        level = Level(read_items(item["checks"], f"{at}.checks", texts), threshold)
-        words, place = texts.follow_up(item["prompt"], f"{at}.prompt"), f"{at}.prompt"
-        follow_up = FollowUp(words, level, place, item.get("hint"), item.get("ask", "failed"))
-    return Item(check, follow_up)
+    if follow_up_key(item) is None:
+        return Item(check)
+    threshold = item.get("threshold") if check is None else None
+    level = Level(read_items(item["checks"], f"{at}.checks", texts), threshold)
+    return Item(check, _read_follow_up(item, level, at, texts))
+
+
+def _read_follow_up(item: dict[str, Any], level: Level, at: str, texts: Texts) -> FollowUp:
+    """A follow-up. If it is sent several times, each time follows the one before; the last has the author's own
+    follow-ups."""
+    if "prompts" in item:
+        places = [f"{at}.prompts[{position}]" for position in range(len(item["prompts"]))]
+        said = [(texts.follow_up(words, place), place) for words, place in zip(item["prompts"], places, strict=True)]
+    else:
+        said = [(texts.follow_up(item["prompt"], f"{at}.prompt"), f"{at}.prompt")] * int(item.get("times", 1))
+    plain = tuple(Item(without_follow_ups(one.check)) for one in level.items if one.check is not None)
+    hint, ask = item.get("hint"), item.get("ask", "failed")
+    for words, place in reversed(said[1:]):
+        again = Item(None, FollowUp(words, level, place, hint, ask, again=True))
+        level = Level((*plain, again), level.threshold)
+    words, place = said[0]
+    return FollowUp(words, level, place, hint, ask)
 
 
 def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:

@@ -17,6 +17,7 @@ from rejoinder.suite.schema import (
     FOLLOW_UP_KEYS,
     Violation,
     check_names,
+    follow_up_key,
     other_names,
     other_names_of_settings,
     settings_of_targets,
@@ -44,7 +45,7 @@ _OF_WHOLE_REPLIES = {
 """Checks that cannot apply to a part of a reply."""
 _BESIDE = frozenset(
     (
-        *("prompt", "checks", "hint", "ask"),
+        *("prompt", "prompts", "times", "checks", "hint", "ask"),
         *("name", "weight", "required", "threshold", "every_turn", "metric", "with", "count"),
     )
 )
@@ -137,8 +138,9 @@ class CheckRules:
             self._error("no-check-at-level", path, message, key=False)
 
     def _item(self, item: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool = False) -> None:
-        if negated and "prompt" in item:
-            self._error("unknown-key", (*path, "prompt"), "a follow-up cannot be negated; put it beside `not`")
+        said = follow_up_key(item)
+        if negated and said is not None:
+            self._error("unknown-key", (*path, said), "a follow-up cannot be negated; put it beside `not`")
             return
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
@@ -169,8 +171,8 @@ class CheckRules:
         self._count(item, path)
         if isinstance(item.get("not"), dict):
             self._item(item["not"], (*path, "not"), depth, negated=True)
-        if "prompt" in item:
-            self._follow_up(item, path, depth + 1)
+        if said is not None:
+            self._follow_up(item, (*path, said), depth + 1)
 
     def _count(self, item: dict[str, Any], path: DocumentPath) -> None:
         """Report a `count` beside something that is not counted."""
@@ -238,11 +240,13 @@ class CheckRules:
         self._item(check, place, 0)
 
     def _follow_up(self, item: dict[str, Any], path: DocumentPath, depth: int) -> None:
+        """`path`: the place of its words."""
+        checks = (*path[:-1], "checks")
         if depth > MOST_FOLLOW_UPS:
-            self._error("followup-too-deep", (*path, "prompt"), f"at most {MOST_FOLLOW_UPS} follow-ups can be nested")
-            self.findings.hidden.append((*path, "checks"))
+            self._error("followup-too-deep", path, f"at most {MOST_FOLLOW_UPS} follow-ups can be nested")
+            self.findings.hidden.append(checks)
             return
-        self.walk(item.get("checks"), (*path, "checks"), depth)
+        self.walk(item.get("checks"), checks, depth)
 
     def _reachable(self, items: list[Any], path: DocumentPath, always: str, *, all_fail: bool = False) -> str:
         """With `followups: first`, a follow-up that applies whenever this list fails keeps all later ones from being
@@ -253,12 +257,13 @@ class CheckRules:
             return ""
         for item, place in _mappings(items, path):
             inside = self._reachable_inside(item, place, always)
-            if "prompt" in item and inside:
+            said = follow_up_key(item)
+            if said is not None and inside:
                 message = f"never sent: {inside} always comes first (set `followups: all` to try both)"
-                self._warn("unreachable-followup", (*place, "prompt"), message)
+                self._warn("unreachable-followup", (*place, said), message)
             if all_fail and inside:
                 always = inside
-            elif "prompt" in item and not always and (all_fail or self._is_lone_prompt(item)):
+            elif said is not None and not always and (all_fail or self._is_lone_prompt(item)):
                 always = BEFORE
         return always
 
@@ -275,7 +280,8 @@ class CheckRules:
         return always
 
     def _is_lone_prompt(self, item: dict[str, Any]) -> bool:
-        return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
+        says = follow_up_key(item) is not None
+        return says and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
 
 
 class CaseRules(CheckRules):
@@ -326,10 +332,14 @@ def _misplaced_keys(item: dict[str, Any], path: DocumentPath, depth: int) -> Ite
     if item.get("every_turn") and depth:
         message = "`every_turn` belongs to the first level: a follow-up's checks see one reply only"
         yield Violation("unknown-key", (*path, "every_turn"), message, key=True)
-    for key in ("hint", "ask"):
-        if key in item and "prompt" not in item:
+    for key in ("hint", "ask", "times"):
+        if key in item and follow_up_key(item) is None:
             message = f"`{key}` belongs to a follow-up; add its `prompt`"
             yield Violation("unknown-key", (*path, key), message, key=True)
+    for key, why in (("prompt", "both say what is sent"), ("times", "both say how often something is sent")):
+        if key in item and "prompts" in item:
+            message = f"`{key}` and `prompts` {why}; keep one of them"
+            yield Violation("conflicting-keys", (*path, "prompts"), message, key=True)
 
 
 def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
@@ -366,7 +376,7 @@ def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
 
 def _names_anything(item: dict[str, Any]) -> bool:
     """Whether the item has a follow-up, or a key that is already reported as unknown."""
-    return "prompt" in item or "checks" in item or bool(_unknown_keys(item, frozenset()))
+    return follow_up_key(item) is not None or "checks" in item or bool(_unknown_keys(item, frozenset()))
 
 
 def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:

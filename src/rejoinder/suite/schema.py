@@ -8,7 +8,7 @@ missing partner key), `x-check` (this property is a check), `x-rule` (the place 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import isfinite, isnan
 from pathlib import Path
@@ -28,7 +28,7 @@ from rejoinder.suite.foreign import (
     same_as,
     say_the_same,
 )
-from rejoinder.words.numbers import listed
+from rejoinder.words.numbers import count, listed
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -52,7 +52,7 @@ _ITEM_WORDS = {
 }
 """The word for an item of each list."""
 _PART_KEYS = {"type", "value"}
-FOLLOW_UP_KEYS = ("prompt", "checks", "hint", "ask")
+FOLLOW_UP_KEYS = ("prompt", "prompts", "times", "checks", "hint", "ask")
 """Keys that make an item a follow-up, or belong to one."""
 _SWITCHES = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
@@ -122,6 +122,11 @@ class Violation(Struct, frozen=True):
     """The right word, if one word is wrong: the key, or else the value."""
     quote: bool | None = None
     """Whether adding quotes around the value (True), or removing them (False), would fix it."""
+
+
+def follow_up_key(item: Mapping[str, Any]) -> str | None:
+    """The key of an item that holds the words of its follow-up; None if it has no follow-up."""
+    return next((key for key in ("prompt", "prompts") if key in item), None)
 
 
 @lru_cache(maxsize=1)
@@ -346,6 +351,12 @@ def _dependent(fault: _Fault) -> Iterator[Violation]:
     yield Violation(code, fault.path, _LACKS_PARTNER[code])
 
 
+def _any_of(fault: _Fault) -> Iterator[Violation]:
+    """None of several partners of a key is there."""
+    code = fault.rule["x-code"]
+    yield Violation(code, fault.path, _LACKS_PARTNER[code])
+
+
 def _unexpected(fault: _Fault) -> Iterator[Violation]:
     known = _known_keys(fault.rule, fault.schema)
     for key in fault.details["unexpected"]:
@@ -414,6 +425,11 @@ def _length(fault: _Fault) -> Iterator[Violation]:
     yield Violation(code, fault.path, f"{fault.name} {f'is empty{remedy}' if remedy else 'must not be empty'}")
 
 
+def _too_many(fault: _Fault) -> Iterator[Violation]:
+    message = f"{fault.name} may have at most {count(fault.rule['maxItems'], 'item')}, not {len(fault.value)}"
+    yield Violation("out-of-range", fault.path, message)
+
+
 def _pattern(fault: _Fault) -> Iterator[Violation]:
     if "x-code" in fault.rule:
         yield from _length(fault)
@@ -468,6 +484,8 @@ _EXPLANATIONS = {
     "type": _type,
     "required": _required,
     "dependentRequired": _dependent,
+    "anyOf": _any_of,
+    "maxItems": _too_many,
     **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), _unexpected),
     **dict.fromkeys(("minLength", "minItems"), _length),
     "pattern": _pattern,
