@@ -111,6 +111,21 @@ class MessageToolCall(TypedDict):
     """The arguments of the call."""
 
 
+class ReplyPart(TypedDict):
+    """The part of a reply that is checked: something is taken away, or looked for, or both. The reply itself stays in
+    the conversation and in the record."""
+
+    strip: NotRequired[Sequence[Literal["fences", "thinking"]]]
+    """Things to take away first: the lines that open and close code blocks (fences), and thoughts between tags such
+    as <think> and </think> (thinking)."""
+    regex: NotRequired[str]
+    """A regular expression; its first group is the part, or all that it matches."""
+    json_path: NotRequired[str]
+    """A path (RFC 9535) into the JSON of the reply; its first value is the part."""
+    python: NotRequired[str]
+    """module:function of the project; it gets the evidence and returns the part, or None if there is none."""
+
+
 class Quarantine(TypedDict):
     """A flaky case: until a date it is run and shown, and does not decide the exit code."""
 
@@ -291,6 +306,8 @@ class Case(SuitePart, frozen=True, kw_only=True, repr_omit_defaults=True, rename
     """A conversation that is sent to the model instead of a single prompt."""
     checks: Checks | None = None
     """Checks of the reply."""
+    reply: ReplyPart | Mapping[str, Value] | str | None = None
+    """The part of each reply that is checked, instead of the suite's; `whole`: all of it."""
     threshold: float | None = None
     """The least weighted mean of the checks' scores with which the first level passes; without it all checks have to
     pass."""
@@ -371,6 +388,8 @@ class Turn(TurnPrompt, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Several messages instead of a prompt; the last one is the user's."""
     checks: Checks | None = None
     """Checks of the reply to this turn, with follow-ups."""
+    reply: ReplyPart | Mapping[str, Value] | str | None = None
+    """The part of the replies to this turn that is checked, instead of the case's; `whole`: all of it."""
     expected: str | None = None
     """A good answer to this turn; judges are shown it as the reference."""
     extract: Mapping[str, Extract | Mapping[str, Value]] | None = None
@@ -402,6 +421,7 @@ class SuiteKeys:
         evals: Sequence[Case | Mapping[str, Value]] | None = None,
         cases: str | Sequence[str] | None = None,
         checks: Checks | None = None,
+        reply: ReplyPart | Mapping[str, Value] | str | None = None,
         defaults: Case | Mapping[str, Value] | None = None,
         ready_followups: Literal["ladder", "doubt"] | None = None,
         conversation_checks: Sequence[Item] | None = None,
@@ -431,6 +451,7 @@ class SuiteKeys:
         `cases`: A JSONL or CSV file, a folder of such files, or a list of both; each row is a case, and columns other
             than the keys of a case are its variables.
         `checks`: Checks for every case of the suite.
+        `reply`: The part of each reply that is checked; the whole by default.
         `defaults`: Keys for every case that does not have them itself.
         `ready_followups`: Ready-made follow-ups after the author's own: `ladder` (look again, it is wrong, the kind
             of fault, the answer) or `doubt` (are you sure, an authority disagrees, asked again), which also follow
@@ -458,6 +479,7 @@ class SuiteKeys:
             "evals": evals,
             "cases": cases,
             "checks": checks,
+            "reply": reply,
             "defaults": defaults,
             "ready_followups": ready_followups,
             "conversation_checks": conversation_checks,

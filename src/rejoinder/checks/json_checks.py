@@ -150,13 +150,8 @@ def grade_extract(check: Extract, context: Context) -> Verdict:
     shown = check.path or check.pattern
     try:
         value = _extracted(check, context.reply.text)
-    except PatternTimeout as timeout:
-        return error_verdict(check, shown, str(timeout))
-    except TooFar:
-        reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
-        return error_verdict(check, shown, reason)
-    except Exception as error:  # an unusual path can raise anything
-        return error_verdict(check, shown, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
+    except (PatternTimeout, PathFault) as fault:
+        return error_verdict(check, shown, str(fault))
     if value is None:
         return scored_verdict(check, shown, False, f"nothing is found for `{check.variable}`", name=check.variable)
     reason = f"`{check.variable}` is {_quote(value)}"
@@ -167,9 +162,23 @@ def _extracted(check: Extract, reply: str) -> str | None:
     if check.pattern is not None:
         match = search(check.pattern, "", reply)
         return None if match is None else match[1] if match.re.groups and match[1] is not None else match[0]
+    return first_value(check.path or "$", reply)
+
+
+class PathFault(Exception):
+    """A path cannot be followed; the message says why."""
+
+
+def first_value(path: str, reply: str) -> str | None:
+    """The first value at a path of the JSON in a reply, as a text; None if there is none. Raises PathFault."""
     json = find_json(reply)
-    values = follow(check.path or "$", json.data, 1) if json.readable else []
-    return None if not values else _as_text(values[0])
+    try:
+        values = follow(path, json.data, 1) if json.readable else []
+        return None if not values else _as_text(values[0])
+    except TooFar:
+        raise PathFault(f"{path} takes more than {MOST_STEPS} steps through this reply; make it simpler") from None
+    except Exception as error:  # an unusual path can raise anything
+        raise PathFault(f"the path cannot be followed: {error.args[0] if error.args else error!r}") from error
 
 
 def _as_text(value: Any) -> str:

@@ -23,6 +23,7 @@ from rejoinder.model import (
     Turn,
     Verdict,
 )
+from rejoinder.model.checks import ReplyPart
 from rejoinder.model.forks import Fork
 
 _T = TypeVar("_T")
@@ -141,6 +142,12 @@ class Talk:
             )
         )
 
+    def part_of(self, step: int | None) -> ReplyPart | None:
+        """The part of the replies to a planned turn that is checked."""
+        plan = self.opening.plan
+        own = None if plan is None or step is None else plan.steps[step - 1].reply
+        return self.opening.reply if own is None else own
+
     def has_all(self, names: Iterable[str]) -> bool:
         """Were all these values extracted?"""
         return all(Quote("extracted", name=name) in self.known for name in names)
@@ -201,14 +208,22 @@ def trouble_of(failure: Failure, turn: int, who: str = "") -> Trouble:
     return Trouble(type=failure.type, message=f"{who}{failure.message}", status=failure.status, turn=turn)
 
 
-def to_grade(talk: Talk, asked: Asked, checks: tuple[AnyCheck, ...], expected: str | None = None) -> Grade:
+def to_grade(
+    talk: Talk,
+    asked: Asked,
+    checks: tuple[AnyCheck, ...],
+    expected: str | None = None,
+    part: ReplyPart | None = None,
+) -> Grade:
     assert asked.reply is not None
     said, replies = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
-    return Grade(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened)
+    return Grade(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened, part)
 
 
-def grade_by(talk: Talk, asked: Asked, checks: tuple[AnyCheck, ...]) -> Part[tuple[Verdict, ...]]:
-    return verdicts_of((yield to_grade(talk, asked, checks))) if checks else ()
+def grade_by(
+    talk: Talk, asked: Asked, checks: tuple[AnyCheck, ...], part: ReplyPart | None = None
+) -> Part[tuple[Verdict, ...]]:
+    return verdicts_of((yield to_grade(talk, asked, checks, part=part))) if checks else ()
 
 
 def verdicts_of(answer: Answer) -> tuple[Verdict, ...]:

@@ -49,6 +49,8 @@ class Check(Struct, frozen=True, kw_only=True):
     """Whether it runs the user's code on this machine."""
     rules: ClassVar[dict[str, Any]] = {}
     """Rules of its JSON Schema that its fields do not express."""
+    of_text: ClassVar[bool] = True
+    """Whether it reads the text of a reply."""
     fault: ClassVar[str] = "it does not pass"
     """A description of the failure that does not reveal the expected value, for `{{ failed }}`."""
     tells: ClassVar[bool] = False
@@ -179,6 +181,7 @@ class Regex(Counted, frozen=True, tag="regex"):
 class MinTokens(Check, frozen=True, tag="min_tokens"):
     """The minimum number of output tokens of the reply."""
 
+    of_text = False
     fault = "it is too short"
     limit: Count
 
@@ -186,6 +189,7 @@ class MinTokens(Check, frozen=True, tag="min_tokens"):
 class MaxTokens(Check, frozen=True, tag="max_tokens"):
     """The maximum number of output tokens of the reply."""
 
+    of_text = False
     fault = "it is too long"
     limit: Count
 
@@ -207,6 +211,7 @@ class MaxWords(Check, frozen=True, tag="max_words"):
 class Latency(Check, frozen=True, tag="latency"):
     """The maximum time for the reply: seconds, or a time with a unit, such as 500ms, 4s or 2min."""
 
+    of_text = False
     fault = "it took too long"
     limit: Duration
 
@@ -214,6 +219,7 @@ class Latency(Check, frozen=True, tag="latency"):
 class MaxCost(Check, frozen=True, tag="cost"):
     """The maximum cost of the reply in US dollars."""
 
+    of_text = False
     fault = "it cost too much"
     limit: Annotated[float, Meta(ge=0)]
 
@@ -299,6 +305,7 @@ class IsRefusal(Check, frozen=True, tag="is_refusal"):
 class FinishReason(Check, frozen=True, tag="finish_reason"):
     """Why the reply ended: stop, length, tool_calls, content_filter or refusal; a list allows several."""
 
+    of_text = False
     fault = "it ended for another reason"
     reasons: Names
 
@@ -321,6 +328,7 @@ class WantedCall(Struct, frozen=True):
 class ToolCalls(Check, frozen=True, tag="tool_calls"):
     """The tools that the reply has to call: a list of calls in their order, or a mapping that says more."""
 
+    of_text = False
     fault = "the tool calls are not as expected"
     alone = "calls"
     calls: Annotated[
@@ -367,6 +375,7 @@ class FileExists(Check, frozen=True, tag="file_exists"):
 
     fault = "a file is missing"
     in_workspace = True
+    of_text = False
     paths: _Files
 
 
@@ -375,6 +384,7 @@ class FileContains(Check, frozen=True, tag="file_contains"):
 
     fault = "a file lacks a required text"
     in_workspace = True
+    of_text = False
     path: Annotated[Text, "The file's path in the workspace.", EMPTY_PATTERN]
     text: Annotated[Word | None, "The text, in the same letter case."] = None
     pattern: Annotated[Text | None, "A regular expression.", EMPTY_PATTERN] = None
@@ -386,6 +396,7 @@ class FileUnchanged(Check, frozen=True, tag="file_unchanged"):
 
     fault = "a file was changed that must not change"
     in_workspace = True
+    of_text = False
     paths: _Files
 
 
@@ -395,6 +406,7 @@ class WorkspaceDiff(Check, frozen=True, tag="workspace_diff"):
 
     fault = "the changes in the workspace are not as expected"
     in_workspace = True
+    of_text = False
     alone = "contains"
     contains: Annotated[Word | None, "A text that the diff must contain."] = None
     not_contains: Annotated[Word | None, "A text that the diff must not contain."] = None
@@ -408,6 +420,7 @@ class CommandCheck(Check, frozen=True, tag="command"):
 
     alone = "run"
     in_workspace = True
+    of_text = False
     runs_code = True
     tells = True
     run: _CommandLine
@@ -557,6 +570,27 @@ class PythonCheck(Check, frozen=True, tag="python"):
     timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 
 
+Stripped: TypeAlias = Literal["fences", "thinking"]
+
+
+class ReplyPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The way to find a part of a reply: first some things are taken away, then one of the others is looked for. With
+    nothing given it is the whole reply."""
+
+    at: str = ""
+    strip: tuple[Stripped, ...] = ()
+    pattern: str | None = None
+    """A regular expression: its first group, or the whole match."""
+    path: str | None = None
+    """A JSON path: the first value there."""
+    function: PythonCheck | None = None
+    """A function that returns the part: it is called as a check is, and gets the same evidence."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.strip and self.pattern is None and self.path is None and self.function is None
+
+
 class Webhook(Check, frozen=True, tag="webhook"):
     """An address gets the case and the reply as JSON and answers with its verdict."""
 
@@ -581,6 +615,7 @@ class Custom(Check, frozen=True, tag="check"):
 class Or(Check, frozen=True, tag="or"):
     """At least one of these checks has to pass. A nested prompt in here is sent if all of them failed."""
 
+    of_text = False
     fault = "none of several checks passes"
     items: tuple[Item, ...]
 
@@ -588,6 +623,7 @@ class Or(Check, frozen=True, tag="or"):
 class And(Check, frozen=True, tag="and"):
     """All of these checks have to pass."""
 
+    of_text = False
     fault = "one of several checks fails"
     items: tuple[Item, ...]
 
@@ -595,6 +631,7 @@ class And(Check, frozen=True, tag="and"):
 class Group(Check, frozen=True, tag="group"):
     """At least `at_least` of these checks have to pass, or their mean has to reach the `threshold` beside the group."""
 
+    of_text = False
     fault = "too few of several checks pass"
     items: Annotated[tuple[Item, ...], Key("checks"), "The checks of the group."]
     at_least: Annotated[PositiveCount | None, "The number of checks that must pass."] = None
@@ -603,6 +640,7 @@ class Group(Check, frozen=True, tag="group"):
 class Not(Check, frozen=True, tag="not"):
     """This check has to fail."""
 
+    of_text = False
     fault = "it does what it must not do"
     check: AnyCheck
 

@@ -94,6 +94,10 @@ class Verdict(Struct, frozen=True, gc=False):
     """The scores of the votes, if there were several."""
     found: str | None = None
     """The value extracted from the reply."""
+    part: str | None = None
+    """The part of the reply that was checked, if it was not the whole; only of the checks of a level."""
+    lacking: bool = False
+    """Whether the part of the reply to check is missing, so that nothing is known of its text."""
     fault: str = ""
     """A description of the failure that does not reveal the expected value, if its kind's own does not fit."""
 
@@ -367,6 +371,8 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """Whether the agent continued its session here after the run was killed."""
     first_token_s: Number | None = None
     """Seconds until the first piece of a streamed reply."""
+    part: str | None = None
+    """The part of the reply that was checked, if it was not the whole."""
 
     @property
     def is_timed(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Item, Level, Not
+from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Item, Level, Not, ReplyPart
 from rejoinder.model.plans import UserAudit
 from rejoinder.model.suite import Case
 
@@ -78,10 +78,18 @@ def levels_of(case: Case) -> tuple[Level, ...]:
     return (case.level,) if case.plan is None else tuple(step.level for step in case.plan.steps)
 
 
+def replies_of(case: Case) -> Iterator[ReplyPart]:
+    """The parts of replies that a case and its planned turns name."""
+    steps = case.plan.steps if case.plan is not None else ()
+    yield from (part for part in (case.reply, *(step.reply for step in steps)) if part is not None)
+
+
 def walk_case(case: Case) -> Iterator[AnyCheck]:
-    """Every check of a case: of its turns and follow-ups, the conversation checks, and the checks that end it."""
+    """Every check of a case: of its turns and follow-ups, the conversation checks, the checks that end it, and the
+    functions that find parts of replies."""
     for level in levels_of(case):
         yield from walk_level(level)
+    yield from (part.function for part in replies_of(case) if part.function is not None)
     for over in case.conversation_checks:
         for check in over.checks:
             yield from walk_check(check)

@@ -36,6 +36,7 @@ class _Parts(Struct):
     system_prompt: str = ""
     prompt_prefix: str = ""
     level: Raw = _NOTHING
+    reply: Raw = _NOTHING
     conversation_checks: Raw = _NOTHING
     messages: Raw = _NOTHING
     plan: Raw = _NOTHING
@@ -56,7 +57,7 @@ def digests_of(suites: list[Suite], mask: Mask, given: GivenTarget | None = None
         if _CODE.search(line) is not None:
             code[number].add(decode_whole(line)[1])
         prompts.update(text.encode("utf-8", "replace") for text in (case.system_prompt, case.prompt_prefix) if text)
-        checks.update(_hashed(_placeless(part), mask) for part in (case.level, case.conversation_checks))
+        checks.update(_hashed(_placeless(part), mask) for part in (case.level, case.reply, case.conversation_checks))
         said = map(_placeless, (case.messages, case.plan, case.user, case.expected_messages))
         cases.add(_hashed(b"\n".join((case.id.encode(), *said, bytes(case.variables), case.variant.encode())), mask))
     prompts |= {digest.encode() for suite in suites for digest in suite.files.values()}

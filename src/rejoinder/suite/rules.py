@@ -387,12 +387,27 @@ def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violati
             message = f"`{first}` and `{second}` both say {what}; keep one of them"
             yield Violation("conflicting-keys", (*path, later), message, key=True)
     yield from find_conflicts_of_tools(case.get("tools"), (*path, "tools"))
+    yield from _conflicts_of_reply(case, path)
     inner = case.get("execution")
     if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:
         message = "evaluators are given both here and under `execution`; keep one of the lists"
         yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)
     yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
     yield from _faults_of_plan(case, path)
+
+
+def _conflicts_of_reply(holder: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """Several ways to find the part of a reply, or none."""
+    reply = holder.get("reply")
+    if not isinstance(reply, dict):
+        return
+    ways = [key for key in reply if key in ("regex", "json_path", "python")]
+    if len(ways) > 1:
+        message = f"`{ways[0]}` and `{ways[1]}` both say which part of a reply is checked; keep one of them"
+        yield Violation("conflicting-keys", (*path, "reply", ways[1]), message, key=True)
+    elif not ways and "strip" not in reply:
+        message = "`reply` needs `regex`, `json_path`, `python` or `strip`"
+        yield Violation("missing-field", (*path, "reply"), message)
 
 
 def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
@@ -408,6 +423,7 @@ def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violat
                 message = f"unknown key `{key}` in a case; {advice.words}"
                 yield Violation("unknown-key", (*path, key), message, key=True, instead=advice.instead)
     for turn, place in _mappings(case.get("turns"), (*path, "turns")):
+        yield from _conflicts_of_reply(turn, place)
         yield from _misplaced_tools(turn.get("messages"), (*place, "messages"))
         names = {"messages": "prompt", "input": "prompt", "expected_output": "expected", "assertions": "assert"}
         yield from find_two_names([(*place, key) for key in turn], names)
@@ -433,6 +449,7 @@ def _from(place: DocumentPath, other: DocumentPath) -> str:
 def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
     """Contradictory keys of a suite."""
     yield from find_conflicts_of_tools(suite.get("tools"), ("tools",))
+    yield from _conflicts_of_reply(suite, ())
     metadata = suite.get("metadata")
     if isinstance(metadata, dict):
         yield from find_two_names((("metadata", key) for key in metadata), other_names("metadata"))

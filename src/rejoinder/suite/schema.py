@@ -60,6 +60,7 @@ _SWITCHES = {
 }
 _FORMS = {
     "latency": "must be a number of seconds, or a time such as `500ms`, `4s` or `2min`",
+    "reply": "must be `whole`, or a mapping with `regex`, `json_path`, `python` or `strip`",
     "flags": "may have the letters i, m, s and x",
     "marker": "must contain `{Role}`, `{role}` or `{ROLE}` in the place of the role",
     **dict.fromkeys(("call", "python"), "must be `module:function`"),
