@@ -18,4 +18,13 @@ class ImportKind(Struct, frozen=True):
     """The rest of its help."""
 
 
-KINDS: tuple[ImportKind, ...] = ()
+KINDS: tuple[ImportKind, ...] = (
+    ImportKind(
+        "promptfoo",
+        "configurations of promptfoo",
+        "rejoinder.imports.promptfoo.convert:convert",
+        ("*promptfooconfig*.yaml", "*promptfooconfig*.yml", "*promptfooconfig*.json"),
+        "Assertions become checks, prompts a prompt or variants, providers targets. JavaScript and Python of the"
+        " configuration is run by the suite, through a file that is written beside it, and never by the import.",
+    ),
+)

@@ -1,0 +1,642 @@
+"""A configuration of promptfoo as a suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rejoinder.imports.promptfoo.assertions import Assertions
+from rejoinder.imports.promptfoo.prompts import Prompt, Prompts, read_prompts
+from rejoinder.imports.promptfoo.providers import Targets
+from rejoinder.imports.promptfoo.shims import Shims
+from rejoinder.imports.promptfoo.templates import literal, read_template
+from rejoinder.imports.promptfoo.tests import Block, Test, read_tests
+from rejoinder.imports.promptfoo.words import Lost, Words, render, resolved, slug, whole
+from rejoinder.imports.sources import SourceFile, Spot
+from rejoinder.imports.workbench import Workbench
+from rejoinder.yaml_text import Comment, Commented
+
+Entry = dict[Any, Any]
+
+_READ = frozenset(
+    (
+        "description",
+        "prompts",
+        "providers",
+        "targets",
+        "tests",
+        "defaultTest",
+        "scenarios",
+        "evaluateOptions",
+        "$schema",
+    )
+)
+_OF_THE_PROGRAM = frozenset(
+    ("outputPath", "sharing", "writeLatestResults", "commandLineOptions", "tags", "metadata", "assertionTemplates")
+)
+"""Keys that change nothing in cases and checks."""
+_HOW = {
+    "tracing": "spans of a trace are not checked",
+    "extensions": "hooks are code of promptfoo",
+    "derivedMetrics": "sums of metrics are not computed",
+    "nunjucksFilters": "filters are code, which an import does not run",
+    "env": "set these variables in the environment or in a .env file",
+    "outputs": "write files with `run --out`",
+}
+_TEST_KEYS = frozenset(
+    ("vars", "assert", "description", "options", "metadata", "threshold", "providers", "prompts", "provider", "metric")
+)
+_OPTIONS = frozenset(
+    (
+        "provider",
+        "rubricPrompt",
+        "prefix",
+        "suffix",
+        "disableVarExpansion",
+        "disableDefaultAsserts",
+        "runSerially",
+        "showOutput",
+        "includeMetrics",
+    )
+)
+_DEFAULT_GRADER = "openai/gpt-5-mini"
+_DEFAULT_EMBEDDINGS = "openai/text-embedding-3-large"
+_NO_CHECK = "the source has no assertion: every reply passes"
+_LONGEST_NAME = 200
+
+
+def convert(source: SourceFile, bench: Workbench) -> None:
+    """Add the suite of a configuration. Raises ImportFault."""
+    root = source.spot
+    if not isinstance(root.value, dict):
+        raise root.fault("this is no configuration of promptfoo: it is not a mapping")
+    if "redteam" in root:
+        raise root["redteam"].fault("red teaming has no form here, so this configuration is not imported")
+    if not {"prompts", "providers", "targets", "tests"} & set(root.value):
+        raise root.fault("this is no configuration of promptfoo: it has neither `prompts`, `providers` nor `tests`")
+    bench.suite(source, _Conversion(root, bench).suite())
+
+
+class _Conversion:
+    """One configuration on its way."""
+
+    def __init__(self, root: Spot, bench: Workbench) -> None:
+        self.root = root
+        self.bench = bench
+        self.words = Words()
+        self.shims = Shims(bench)
+        self.targets = Targets(bench, self.shims)
+        self.assertions = Assertions(bench, self.words, self.shims, self._grader)
+        self.default = self._default_test()
+        self.head: list[Comment] = []
+        self.known: set[str] = set()
+        """Names of variants."""
+
+    # The parts of the suite, in the order in which they are read
+
+    def suite(self) -> Entry:
+        above = {key: self.root[key].above() for key in self.root.value}
+        providers = self.root["providers"] if "providers" in self.root else self.root["targets"]
+        self.targets.add_all(providers)
+        prompts = read_prompts(self.root["prompts"], self.bench)
+        blocks = [*read_tests(self.root["tests"], self.bench), *self._scenarios()]
+        defaults: Entry = {}
+        checks = self._shared_checks()
+        judge, embedding = self._judges()
+        shape = _Shape(self, prompts, blocks)
+        cases = shape.cases()
+        rest = self._rest(above)
+        suite: Entry = {one: None for one in self._lines(above, "description")}
+        if isinstance(self.root["description"].value, str) and self.root["description"].value.strip():
+            suite["description"] = self.root["description"].value.strip()
+        suite |= {one: None for one in rest}
+        suite |= {one: None for one in self._lines(above, "providers", "targets")}
+        suite |= self._target_keys()
+        suite |= self._judge_keys(judge, embedding)
+        suite |= self._threads()
+        suite |= {one: None for one in self._lines(above, "prompts")} | {one: None for one in prompts.comments}
+        defaults |= shape.defaults
+        variables = self._shared_variables(blocks)
+        if variables:
+            suite["vars"] = variables
+        if shape.variants:
+            suite["variants"] = shape.variants
+        default_lines = self._lines(above, "defaultTest")
+        suite |= {one: None for one in default_lines}
+        if shape.needs_check and not checks and shape.all_need_check:
+            checks = [Commented({"min_words": 0}, _NO_CHECK)]
+        if checks:
+            suite["checks"] = checks
+        defaults |= self._shared_threshold()
+        if defaults:
+            suite["defaults"] = defaults
+        suite |= {one: None for one in self._lines(above, "tests", "scenarios")}
+        suite |= cases
+        suite |= {one: None for one in self._tail()}
+        return suite
+
+    def _lines(self, above: Mapping[str, list[Comment]], *keys: str) -> list[Comment]:
+        found: list[Comment] = []
+        for key in keys:
+            found += above.get(key, [])
+            beside = self.root[key].beside() if key in self.root else None
+            if beside:
+                found.append(Comment(beside))
+        return found
+
+    def _rest(self, above: Mapping[str, list[Comment]]) -> list[Comment]:
+        """Comments for the keys that have no form here."""
+        found: list[Comment] = []
+        for key in self.root.value:
+            if key in _READ or key.startswith("x-"):
+                continue
+            found += above[key]
+            if key not in _OF_THE_PROGRAM:
+                found.append(self.bench.ledger.leave_out(self.root[key], key, _HOW.get(key, "it has no form here")))
+        return found
+
+    def _tail(self) -> list[Comment]:
+        rest = self.root.file.remarks.rest()
+        return [Comment(text) for text in rest]
+
+    def _default_test(self) -> Spot:
+        spot = self.root["defaultTest"]
+        if isinstance(spot.value, str) and spot.value.startswith("file://"):
+            path = spot.locate(spot.value.removeprefix("file://"))
+            return spot.file.folder.read(path).spot
+        return spot
+
+    # Targets
+
+    def _target_keys(self) -> Entry:
+        names = list(dict.fromkeys(self.targets.answering))
+        keys: Entry = {}
+        if names:
+            keys["target"] = names[0] if len(names) == 1 else names
+        if self.targets.written:
+            only_comments = all(isinstance(one, Comment) for one in self.targets.written)
+            if only_comments:
+                return {one: None for one in self.targets.written} | keys
+            keys["targets"] = self.targets.written
+        return keys
+
+    def _grader(self, spot: Spot, embeds: bool) -> str | None:
+        value = spot.value
+        if isinstance(value, dict) and not {"id"} & set(value) and {"text", "embedding"} & set(value):
+            spot = spot["embedding" if embeds else "text"]
+            if spot.value is None:
+                return None
+        if isinstance(spot.value, str) and spot.value in self.targets.called:
+            return self.targets.called[spot.value][0]
+        return self.targets.add(spot)
+
+    def _judges(self) -> tuple[str | None, str | None]:
+        provider = self.default["options"]["provider"]
+        if provider.value is None:
+            provider = self.default["provider"]
+        if provider.value is None:
+            return None, None
+        has_both = isinstance(provider.value, dict) and {"text", "embedding"} & set(provider.value)
+        return self._grader(provider, False), (self._grader(provider, True) if has_both else None)
+
+    def _judge_keys(self, judge: str | None, embedding: str | None) -> Entry:
+        keys: Entry = {}
+        if self.assertions.judges or judge is not None:
+            keys["judge_target"] = judge or Commented(_DEFAULT_GRADER, "the source leaves the choice to promptfoo")
+        if self.assertions.embeds:
+            keys["embedding_target"] = embedding or _DEFAULT_EMBEDDINGS
+        return keys
+
+    def _threads(self) -> Entry:
+        number = self.root["evaluateOptions"]["maxConcurrency"].value
+        return {"metadata": {"threads": number}} if isinstance(number, int) and number > 0 else {}
+
+    # Shared parts of the tests
+
+    def _shared_checks(self) -> list[Any]:
+        checks: list[Any] = []
+        rubric = self._rubric(self.default)
+        for spot in self.default["assert"].items:
+            checks += self.assertions.convert(spot, None, rubric)
+        checks += self._lost_keys(self.default)
+        return checks
+
+    def _shared_threshold(self) -> Entry:
+        value = self.default["threshold"].value
+        return {"threshold": whole(value)} if isinstance(value, int | float) and 0 <= value <= 1 else {}
+
+    def default_variables(self) -> dict[str, Any]:
+        if self._defaults is None:
+            self._defaults = {}
+            for name, spot in self.default["vars"].pairs:
+                self._defaults[name] = spot.value
+        return self._defaults
+
+    _defaults: dict[str, Any] | None = None
+
+    def _shared_variables(self, blocks: list[Block]) -> Entry:
+        """Variables of all tests, and empty ones for names that some test lacks: there they stand for nothing."""
+        shared = self.default_variables()
+        variables: Entry = {}
+        for name, value in shared.items():
+            try:
+                filled = (
+                    self.words.fill(value.removesuffix("\n"), shared, in_variables=True)
+                    if isinstance(value, str)
+                    else value
+                )
+                variables[name] = "" if filled is None else whole(filled)
+            except Lost as lost:
+                spot = self.default["vars"][name]
+                variables[self.bench.ledger.leave_out(spot, f"variable {name}", lost.how)] = None
+        tests = [test for block in blocks for test in block.tests]
+        for name in sorted(self.words.used):
+            if (
+                name not in shared
+                and name not in self.words.rendered
+                and not (tests and all(name in test.vars for test in tests))
+            ):
+                variables[name] = ""
+        return variables
+
+    def _rubric(self, spot: Spot) -> str | None:
+        value = spot["options"]["rubricPrompt"].value
+        return value if value is None or isinstance(value, str) else json.dumps(value)
+
+    def _lost_keys(self, spot: Spot) -> list[Comment]:
+        """Comments for the keys and options of a test that have no form here."""
+        found: list[Comment] = []
+        for key, one in spot.pairs:
+            if key not in _TEST_KEYS:
+                found.append(self.bench.ledger.leave_out(one, key, "it has no form here"))
+        for key, one in spot["options"].pairs:
+            if key not in _OPTIONS and one.value:
+                found.append(self.bench.ledger.leave_out(one, f"option {key}", "it has no form here"))
+        return found
+
+    def _scenarios(self) -> list[Block]:
+        """Every test of a scenario with each of its configurations."""
+        blocks: list[Block] = []
+        for scenario in self.root["scenarios"].items:
+            comment = self.bench.ledger.leave_out(scenario, "a scenario", "write its tests out, or use a data set")
+            blocks.append(Block(scenario, (), comments=(*scenario.above(), comment)))
+        return blocks
+
+    def case_checks(self, test: Test, variables: Mapping[str, Any]) -> list[Any]:
+        rubric = self._rubric(test.spot) or self._rubric(self.default)
+        checks: list[Any] = []
+        for spot in test.asserts:
+            checks += self.assertions.convert(spot, variables, rubric)
+        return checks
+
+    def own_keys(self, test: Test) -> Entry:
+        """The keys of a test beside its variables and checks."""
+        keys: Entry = {}
+        description = test.spot["description"].value
+        if isinstance(description, str) and description.strip():
+            keys["name"] = " ".join(description.split())[:_LONGEST_NAME]
+        return keys
+
+    def options_of(self, test: Test) -> Entry:
+        keys: Entry = {}
+        execution: Entry = {}
+        providers = test.spot["providers"].value
+        if isinstance(providers, list) and providers:
+            names = [name for one in providers for name in self.targets.called.get(str(one), [])]
+            if names:
+                execution["target"] = names[0] if len(names) == 1 else names
+        grader = test.spot["options"]["provider"]
+        if grader.value is not None:
+            name = self._grader(grader, False)
+            if name is not None:
+                execution["judge_target"] = name
+        if execution:
+            keys["execution"] = execution
+        threshold = test.spot["threshold"].value
+        if isinstance(threshold, int | float) and not isinstance(threshold, bool) and 0 <= threshold <= 1:
+            keys["threshold"] = whole(threshold)
+        metadata = test.spot["metadata"].value
+        if isinstance(metadata, dict) and metadata:
+            keys["metadata"] = metadata
+        return keys
+
+    def variables_of(self, test: Test, all_of_them: Mapping[str, Any]) -> Entry:
+        variables: Entry = {}
+        for name, value in test.vars.items():
+            if test.spot.row is not None and isinstance(value, str) and not test.spot.path:
+                variables[name] = self._filled(value, all_of_them)
+            else:
+                variables[name] = self._filled(value, all_of_them)
+        for name, template in self.words.rendered.items():
+            try:
+                variables[name] = literal(render(template, all_of_them))
+            except Lost as lost:
+                variables[name] = "TODO"
+                variables[self.bench.ledger.leave_out(test.spot, lost.what, lost.how)] = None
+        return variables
+
+    def _filled(self, value: Any, variables: Mapping[str, Any]) -> Any:
+        if isinstance(value, str):
+            try:
+                return self.words.fill(value, variables, in_variables=True)
+            except Lost:
+                return literal(value)
+        return value
+
+
+class _Shape:
+    """How prompts and tests come together: one prompt for all, variants, or a case for each prompt."""
+
+    def __init__(self, conversion: _Conversion, prompts: Prompts, blocks: list[Block]) -> None:
+        self.of = conversion
+        self.prompts = prompts.prompts
+        self.blocks = blocks
+        self.tests = [test for block in blocks for test in block.tests]
+        self.variants: list[Any] = []
+        self.defaults: Entry = {}
+        self.needs_check = False
+        self.all_need_check = True
+        self._multiplied = self._is_multiplied()
+        self._prompt = self._prepare()
+
+    def _is_multiplied(self) -> bool:
+        if self.of.targets.prompts or any(test.spot["prompts"].value for test in self.tests):
+            return True
+        if any(
+            test.spot["options"][key].value
+            for test in (*self.tests, _Default(self.of.default))
+            for key in ("prefix", "suffix")
+        ):
+            return True
+        return len(self.prompts) > 1 and not all(_fits_variant(one) for one in self.prompts)
+
+    def _prepare(self) -> Entry:
+        """The keys of the only prompt, for the case or for all; empty if there are several."""
+        if self._multiplied:
+            return {}
+        if len(self.prompts) > 1:
+            for prompt in self.prompts:
+                self._add_variant(prompt)
+            return {}
+        if not self.prompts:
+            if "prompts" not in self.of.root:
+                return {"prompt": self.of.words.fill("{{prompt}}", None)}
+            return {"prompt": "TODO: write the prompt"}
+        return self._keys(self.prompts[0], None)
+
+    def _add_variant(self, prompt: Prompt) -> None:
+        name = slug(prompt.label or prompt.text[:30], self.of.known, "prompt")
+        self.variants.append({"name": name, **self._keys(prompt, None)})
+
+    def _keys(self, prompt: Prompt, variables: Mapping[str, Any] | None, options: Spot | None = None) -> Entry:
+        """A prompt as keys of a case or a variant."""
+        try:
+            return self._filled(prompt, variables, options)
+        except Lost as lost:
+            comment = self.of.bench.ledger.leave_out(prompt.spot, lost.what, lost.how)
+            return {comment: None, "prompt": "TODO: write the prompt"}
+
+    def _filled(self, prompt: Prompt, variables: Mapping[str, Any] | None, options: Spot | None) -> Entry:
+        fill = self.of.words.fill
+        if any("_conversation" in text for text in prompt.texts):
+            raise Lost("_conversation", "write the conversation as `turns`")
+        if prompt.messages:
+            said = [(role, fill(text, variables)) for role, text in prompt.messages]
+            roles = [role for role, _ in said]
+            if roles == ["user"]:
+                return {"prompt": _sent(said[0][1])}
+            if roles == ["system", "user"] and said[0][1].strip():
+                return {"system_prompt": said[0][1].strip(), "prompt": _sent(said[1][1])}
+            return {"input_messages": [{"role": role, "content": _sent(text)} for role, text in said]}
+        around = [options[key].value if options is not None else None for key in ("prefix", "suffix")]
+        default = [self.of.default["options"][key].value for key in ("prefix", "suffix")]
+        before, after = (own or shared or "" for own, shared in zip(around, default, strict=True))
+        if prompt.file is not None and not (before or after) and _is_ours(prompt.text):
+            self.of.words.used |= read_template(prompt.text).names
+            return {"prompt": {"file": self.of.bench.reference(prompt.spot, prompt.file)}}
+        text = f"{before}{prompt.text}{after}"
+        return {"prompt": _sent(_json_text(text, fill, variables) if _is_json(text) else fill(text, variables))}
+
+    # Cases
+
+    def cases(self) -> Entry:
+        blocks = self.blocks if self.tests or self.blocks else [Block(self.of.root, (Test(self.of.root["tests"], {}),))]
+        if not any(block.tests for block in blocks):
+            blocks = [*blocks, Block(self.of.root, (Test(self.of.root["tests"], {}),))]
+        in_files = all(self._stays_file(block) for block in blocks)
+        alone = len(blocks) == 1 and len(blocks[0].tests) == 1 and not in_files and not self.variants
+        if not alone:
+            self.defaults |= self._prompt
+        written: list[Any] = []
+        files: list[str] = []
+        for block in blocks:
+            written += block.comments
+            if self._stays_file(block) and block.path is not None:
+                self._check_needed(block.tests)
+                self.of.bench.ledger.count_cases(len(block.tests))
+                self.of.bench.ledger.map(block.spot)
+                files.append(self.of.bench.reference(block.spot, block.path))
+                written.append(
+                    {**self._no_check(block.tests[0]), "cases": files[-1]} if block.tests else Comment("no rows")
+                )
+            else:
+                written += self._inline(block, alone=alone)
+        if in_files and not any(isinstance(one, Comment) for one in written):
+            return {**self._shared_no_check(), "cases": files[0] if len(files) == 1 else files}
+        if self.all_need_check and self.needs_check and not self._has_shared_checks():
+            for one in written:
+                _drop(one)
+        return {"evals": _apart(written)}
+
+    def _has_shared_checks(self) -> bool:
+        return any(True for _ in self.of.default["assert"].items)
+
+    def _shared_no_check(self) -> Entry:
+        return {}
+
+    def _stays_file(self, block: Block) -> bool:
+        return block.is_data and bool(block.tests) and not self._multiplied and not self.of.words.rendered
+
+    def _check_needed(self, tests: Iterable[Test]) -> None:
+        for test in tests:
+            self._no_check(test)
+
+    def _no_check(self, test: Test) -> Entry:
+        if test.asserts or self._has_shared_checks():
+            self.all_need_check = self.all_need_check and not test.asserts
+            return {}
+        self.needs_check = True
+        return {"checks": [Commented({"min_words": 0}, _NO_CHECK)]}
+
+    def _inline(self, block: Block, *, alone: bool) -> list[Any]:
+        written: list[Any] = []
+        rows: list[Any] = []
+        for test in block.tests:
+            for entry in self._entries(test, alone=alone):
+                self.of.bench.ledger.count_cases(1)
+                (rows if self._is_row(block) else written).append(entry)
+        if rows:
+            from rejoinder.yaml_text import without_comments
+
+            text = "".join(f"{json.dumps(without_comments(row), ensure_ascii=False)}\n" for row in rows)
+            name = f"{block.path.stem}.cases.jsonl" if block.path is not None else "tests.cases.jsonl"
+            written.append({"cases": self.of.bench.beside(name, text)})
+        return written
+
+    @staticmethod
+    def _is_row(block: Block) -> bool:
+        return block.path is not None and block.path.suffix.lower() in (".csv", ".jsonl", ".ndjson")
+
+    def _entries(self, test: Test, *, alone: bool) -> list[Any]:
+        """The cases of a test: one, or one for each prompt."""
+        above = test.spot.above() if test.first else []
+        variables = resolved({**self.of.default_variables(), **test.vars})
+        beside = test.spot.beside() if test.first else None
+        entry: Entry = {one: None for one in (*above, *test.comments)}
+        if beside:
+            entry[Comment(beside)] = None
+        entry |= self.of.own_keys(test)
+        checks = self.of.case_checks(test, variables)
+        lost = self.of._lost_keys(test.spot) if test.first else []
+        if self._multiplied:
+            return [
+                self._finished(
+                    {**entry, **self._keys(prompt, None, test.spot["options"])}, test, variables, checks, lost, prompt
+                )
+                for prompt in self._prompts_of(test)
+            ]
+        if alone:
+            entry |= self._prompt
+        return [self._finished(entry, test, variables, checks, lost, None)]
+
+    def _finished(
+        self,
+        entry: Entry,
+        test: Test,
+        variables: Mapping[str, Any],
+        checks: list[Any],
+        lost: list[Comment],
+        prompt: Prompt | None,
+    ) -> Entry:
+        written = self.of.variables_of(test, variables)
+        if written:
+            entry["vars"] = written
+        entry |= self.of.options_of(test)
+        if prompt is not None:
+            targets = [name for name in dict.fromkeys(self.of.targets.answering) if self._sends(name, prompt)]
+            if targets and len(targets) < len(set(self.of.targets.answering)) and "execution" not in entry:
+                entry["execution"] = {"target": targets[0] if len(targets) == 1 else targets}
+        inner = test.spot.within() if test.first and test.spot.row is None else []
+        entry |= {one: None for one in inner} if test.spot.value is not self.of.root["tests"].value else {}
+        checks = [*checks, *lost]
+        if all(isinstance(one, Comment) for one in checks):
+            checks += self._no_check_for(test, checks)
+        else:
+            self.all_need_check = False
+        if checks and all(isinstance(one, Comment) for one in checks):
+            entry |= {one: None for one in checks}
+        elif checks:
+            entry["checks"] = checks
+        if not any(not isinstance(key, Comment) for key in entry):
+            entry["id"] = "case"
+        return entry
+
+    def _no_check_for(self, test: Test, comments: list[Any]) -> list[Any]:
+        if self._has_shared_checks():
+            return []
+        self.needs_check = True
+        words = "no assertion was imported: every reply passes" if comments else _NO_CHECK
+        return [Commented({"min_words": 0}, words)]
+
+    def _prompts_of(self, test: Test) -> list[Prompt]:
+        wanted = test.spot["prompts"].value
+        chosen = [one for one in self.prompts if not isinstance(wanted, list) or _is_called(one, wanted)]
+        if self.of.targets.prompts:
+            chosen = [one for one in chosen if any(self._sends(name, one) for name in self.of.targets.answering)]
+        return chosen or list(self.prompts[:1])
+
+    def _sends(self, target: str, prompt: Prompt) -> bool:
+        limited = self.of.targets.prompts.get(target)
+        return limited is None or not isinstance(limited.value, list) or _is_called(prompt, limited.value)
+
+
+class _Default:
+    """The default test, which has options as tests do."""
+
+    def __init__(self, spot: Spot) -> None:
+        self.spot = spot
+
+
+def _is_called(prompt: Prompt, names: list[Any]) -> bool:
+    return any(
+        isinstance(name, str)
+        and (
+            name in prompt.names
+            or (name.endswith("*") and any(one.startswith(name[:-1]) for one in prompt.names if one))
+        )
+        for name in names
+    )
+
+
+def _fits_variant(prompt: Prompt) -> bool:
+    return [role for role, _ in prompt.messages] in ([], ["user"], ["system", "user"])
+
+
+def _is_ours(text: str) -> bool:
+    """Whether a file of this text means the same here."""
+    try:
+        template = read_template(text)
+    except Exception:
+        return False
+    return (
+        bool(text.strip())
+        and not _is_json(text)
+        and template.is_plain
+        and "env" not in template.names
+        and not any(isinstance(node, str) and "{{" in node for node in template.nodes)
+    )
+
+
+def _is_json(text: str) -> bool:
+    if text.lstrip()[:1] not in ("[", "{", '"'):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _json_text(text: str, fill: Any, variables: Mapping[str, Any] | None) -> str:
+    """A prompt that is JSON: texts in it are filled in one by one."""
+    from rejoinder.words.inert import to_json
+
+    del to_json
+    return str(fill(text, variables))
+
+
+def _sent(text: str) -> str:
+    """A prompt without the white space around it, which is not sent."""
+    return text.strip() or "(empty)"
+
+
+def _apart(entries: list[Any]) -> list[Any]:
+    """Cases with empty lines between them, where they are long."""
+    long = any(isinstance(one, dict) and len(one) > 1 for one in entries)
+    apart: list[Any] = []
+    for place, entry in enumerate(entries):
+        if place and long and not isinstance(entries[place - 1], Comment):
+            apart.append(Comment(""))
+        apart.append(entry)
+    return apart
+
+
+def _drop(entry: Any) -> None:
+    """Leave out the check that all cases have from the suite."""
+    if isinstance(entry, dict) and "checks" in entry:
+        rest = [one for one in entry["checks"] if isinstance(one, Comment)]
+        del entry["checks"]
+        entry |= {one: None for one in rest}
+        if not any(not isinstance(key, Comment) for key in entry):
+            entry["id"] = "case"
