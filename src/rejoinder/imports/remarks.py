@@ -20,7 +20,8 @@ class Remarks:
         self._beside: dict[int, str] = {}
         for line, column, text in _comments(document):
             found = self._alone if not self._lines[line - 1][:column].strip() else self._beside
-            found[line] = text
+            if not text.startswith("yaml-language-server:"):  # it names the schema of another tool
+                found[line] = text
 
     def above(self, line: int) -> list[str]:
         """The comments on the lines directly above, across empty lines."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rejoinder.imports.promptfoo.assertions import Assertions
@@ -15,7 +15,7 @@ from rejoinder.imports.promptfoo.tests import Block, Test, read_tests
 from rejoinder.imports.promptfoo.words import Lost, Words, render, resolved, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
 from rejoinder.imports.workbench import Workbench
-from rejoinder.yaml_text import Comment, Commented
+from rejoinder.yaml_text import Comment, Commented, without_comments
 
 Entry = dict[Any, Any]
 
@@ -33,7 +33,16 @@ _READ = frozenset(
     )
 )
 _OF_THE_PROGRAM = frozenset(
-    ("outputPath", "sharing", "writeLatestResults", "commandLineOptions", "tags", "metadata", "assertionTemplates")
+    (
+        "outputPath",
+        "sharing",
+        "writeLatestResults",
+        "commandLineOptions",
+        "tags",
+        "metadata",
+        "assertionTemplates",
+        "outputs",
+    )
 )
 """Keys that change nothing in cases and checks."""
 _HOW = {
@@ -42,7 +51,6 @@ _HOW = {
     "derivedMetrics": "sums of metrics are not computed",
     "nunjucksFilters": "filters are code, which an import does not run",
     "env": "set these variables in the environment or in a .env file",
-    "outputs": "write files with `run --out`",
 }
 _TEST_KEYS = frozenset(
     ("vars", "assert", "description", "options", "metadata", "threshold", "providers", "prompts", "provider", "metric")
@@ -101,39 +109,40 @@ class _Conversion:
         self.targets.add_all(providers)
         prompts = read_prompts(self.root["prompts"], self.bench)
         blocks = [*read_tests(self.root["tests"], self.bench), *self._scenarios()]
+        self.words.known = self._known(blocks)
         defaults: Entry = {}
         checks = self._shared_checks()
         judge, embedding = self._judges()
-        shape = _Shape(self, prompts, blocks)
+        shape = _Shape(self, prompts, blocks, graded=any(not isinstance(one, Comment) for one in checks))
         cases = shape.cases()
         rest = self._rest(above)
-        suite: Entry = {one: None for one in self._lines(above, "description")}
+        suite: Entry = dict.fromkeys(self._lines(above, "description"))
         if isinstance(self.root["description"].value, str) and self.root["description"].value.strip():
             suite["description"] = self.root["description"].value.strip()
-        suite |= {one: None for one in rest}
-        suite |= {one: None for one in self._lines(above, "providers", "targets")}
+        suite |= dict.fromkeys(rest)
+        suite |= dict.fromkeys(self._lines(above, "providers", "targets"))
         suite |= self._target_keys()
         suite |= self._judge_keys(judge, embedding)
         suite |= self._threads()
-        suite |= {one: None for one in self._lines(above, "prompts")} | {one: None for one in prompts.comments}
+        suite |= dict.fromkeys(self._lines(above, "prompts")) | dict.fromkeys(prompts.comments)
         defaults |= shape.defaults
         variables = self._shared_variables(blocks)
         if variables:
             suite["vars"] = variables
         if shape.variants:
             suite["variants"] = shape.variants
-        default_lines = self._lines(above, "defaultTest")
-        suite |= {one: None for one in default_lines}
-        if shape.needs_check and not checks and shape.all_need_check:
-            checks = [Commented({"min_words": 0}, _NO_CHECK)]
-        if checks:
+        suite |= dict.fromkeys(self._lines(above, "defaultTest"))
+        checks += shape.shared_checks()
+        if all(isinstance(one, Comment) for one in checks):
+            suite |= dict.fromkeys(checks)
+        else:
             suite["checks"] = checks
         defaults |= self._shared_threshold()
         if defaults:
             suite["defaults"] = defaults
-        suite |= {one: None for one in self._lines(above, "tests", "scenarios")}
+        suite |= dict.fromkeys(self._lines(above, "tests", "scenarios"))
         suite |= cases
-        suite |= {one: None for one in self._tail()}
+        suite |= dict.fromkeys(self._tail())
         return suite
 
     def _lines(self, above: Mapping[str, list[Comment]], *keys: str) -> list[Comment]:
@@ -177,7 +186,7 @@ class _Conversion:
         if self.targets.written:
             only_comments = all(isinstance(one, Comment) for one in self.targets.written)
             if only_comments:
-                return {one: None for one in self.targets.written} | keys
+                return dict.fromkeys(self.targets.written) | keys
             keys["targets"] = self.targets.written
         return keys
 
@@ -219,7 +228,7 @@ class _Conversion:
         rubric = self._rubric(self.default)
         for spot in self.default["assert"].items:
             checks += self.assertions.convert(spot, None, rubric)
-        checks += self._lost_keys(self.default)
+        checks += self.lost_keys(self.default)
         return checks
 
     def _shared_threshold(self) -> Entry:
@@ -251,20 +260,27 @@ class _Conversion:
                 spot = self.default["vars"][name]
                 variables[self.bench.ledger.leave_out(spot, f"variable {name}", lost.how)] = None
         tests = [test for block in blocks for test in block.tests]
+        nothing = "TODO" if self.words.known is None else ""
         for name in sorted(self.words.used):
             if (
                 name not in shared
                 and name not in self.words.rendered
                 and not (tests and all(name in test.vars for test in tests))
             ):
-                variables[name] = ""
+                variables[name] = nothing
         return variables
+
+    def _known(self, blocks: list[Block]) -> set[str] | None:
+        """The variables of all tests; None if some tests could not be read, or there are none."""
+        if not blocks or not all(block.tests for block in blocks):
+            return None
+        return {*self.default_variables(), *(name for block in blocks for test in block.tests for name in test.vars)}
 
     def _rubric(self, spot: Spot) -> str | None:
         value = spot["options"]["rubricPrompt"].value
         return value if value is None or isinstance(value, str) else json.dumps(value)
 
-    def _lost_keys(self, spot: Spot) -> list[Comment]:
+    def lost_keys(self, spot: Spot) -> list[Comment]:
         """Comments for the keys and options of a test that have no form here."""
         found: list[Comment] = []
         for key, one in spot.pairs:
@@ -348,15 +364,21 @@ class _Conversion:
 class _Shape:
     """How prompts and tests come together: one prompt for all, variants, or a case for each prompt."""
 
-    def __init__(self, conversion: _Conversion, prompts: Prompts, blocks: list[Block]) -> None:
+    def __init__(self, conversion: _Conversion, prompts: Prompts, blocks: list[Block], *, graded: bool) -> None:
+        """`graded`: whether all cases share a check."""
         self.of = conversion
         self.prompts = prompts.prompts
         self.blocks = blocks
         self.tests = [test for block in blocks for test in block.tests]
         self.variants: list[Any] = []
         self.defaults: Entry = {}
-        self.needs_check = False
-        self.all_need_check = True
+        self.is_graded = graded
+        self._graded = False
+        self._ungraded: list[Entry] = []
+        """Cases without a check of their own."""
+        self._rows: dict[str, list[Entry]] = {}
+        """Cases that are written to data sets, by their names."""
+        self._files: dict[str, Entry] = {}
         self._multiplied = self._is_multiplied()
         self._prompt = self._prepare()
 
@@ -416,138 +438,113 @@ class _Shape:
             self.of.words.used |= read_template(prompt.text).names
             return {"prompt": {"file": self.of.bench.reference(prompt.spot, prompt.file)}}
         text = f"{before}{prompt.text}{after}"
-        return {"prompt": _sent(_json_text(text, fill, variables) if _is_json(text) else fill(text, variables))}
+        return {"prompt": _sent(fill(text, variables))}
 
     # Cases
 
     def cases(self) -> Entry:
-        blocks = self.blocks if self.tests or self.blocks else [Block(self.of.root, (Test(self.of.root["tests"], {}),))]
-        if not any(block.tests for block in blocks):
-            blocks = [*blocks, Block(self.of.root, (Test(self.of.root["tests"], {}),))]
+        blocks = list(self.blocks)
+        if not self.tests:
+            blocks.append(Block(self.of.root["tests"], (Test(self.of.root["tests"], {}),)))
         in_files = all(self._stays_file(block) for block in blocks)
-        alone = len(blocks) == 1 and len(blocks[0].tests) == 1 and not in_files and not self.variants
+        alone = not in_files and not self.variants and sum(len(block.tests) for block in blocks) == 1
         if not alone:
             self.defaults |= self._prompt
         written: list[Any] = []
-        files: list[str] = []
         for block in blocks:
             written += block.comments
-            if self._stays_file(block) and block.path is not None:
-                self._check_needed(block.tests)
-                self.of.bench.ledger.count_cases(len(block.tests))
-                self.of.bench.ledger.map(block.spot)
-                files.append(self.of.bench.reference(block.spot, block.path))
-                written.append(
-                    {**self._no_check(block.tests[0]), "cases": files[-1]} if block.tests else Comment("no rows")
-                )
-            else:
-                written += self._inline(block, alone=alone)
-        if in_files and not any(isinstance(one, Comment) for one in written):
-            return {**self._shared_no_check(), "cases": files[0] if len(files) == 1 else files}
-        if self.all_need_check and self.needs_check and not self._has_shared_checks():
-            for one in written:
-                _drop(one)
+            written += self._of_file(block) if self._stays_file(block) else self._of_tests(block, alone=alone)
+        self._grade()
+        for name, rows in self._rows.items():
+            text = "".join(f"{json.dumps(without_comments(row), ensure_ascii=False)}\n" for row in rows)
+            self._files[name]["cases"] = self.of.bench.beside(name, text)
+        if all(isinstance(one, dict) and set(one) == {"cases"} for one in written):
+            files = [one["cases"] for one in written]
+            return {"cases": files[0] if len(files) == 1 else files}
         return {"evals": _apart(written)}
 
-    def _has_shared_checks(self) -> bool:
-        return any(True for _ in self.of.default["assert"].items)
+    def _grade(self) -> None:
+        """Add a check that always passes where there is none: to the suite, or to single cases."""
+        if self._graded or self.is_graded:
+            for entry in [] if self.is_graded else self._ungraded:
+                entry["checks"] = [*entry.get("checks", []), Commented({"min_words": 0}, _NO_CHECK)]
 
-    def _shared_no_check(self) -> Entry:
-        return {}
+    def shared_checks(self) -> list[Any]:
+        """The check of a suite that has no other."""
+        no_check = not self._graded and not self.is_graded
+        return [Commented({"min_words": 0}, _NO_CHECK)] if no_check else []
 
     def _stays_file(self, block: Block) -> bool:
         return block.is_data and bool(block.tests) and not self._multiplied and not self.of.words.rendered
 
-    def _check_needed(self, tests: Iterable[Test]) -> None:
-        for test in tests:
-            self._no_check(test)
+    def _of_file(self, block: Block) -> list[Any]:
+        """A data set that stays as it is."""
+        assert block.path is not None
+        self.of.bench.ledger.count_cases(len(block.tests))
+        self.of.bench.ledger.map(block.spot)
+        entry: Entry = {"cases": self.of.bench.reference(block.spot, block.path)}
+        self._ungraded.append(entry)
+        return [*block.spot.above(), entry]
 
-    def _no_check(self, test: Test) -> Entry:
-        if test.asserts or self._has_shared_checks():
-            self.all_need_check = self.all_need_check and not test.asserts
-            return {}
-        self.needs_check = True
-        return {"checks": [Commented({"min_words": 0}, _NO_CHECK)]}
+    def _of_tests(self, block: Block, *, alone: bool) -> list[Any]:
+        entries = [entry for test in block.tests for entry in self._entries(test, alone=alone)]
+        self.of.bench.ledger.count_cases(len(entries))
+        if block.path is None or block.path.suffix.lower() not in (".csv", ".jsonl", ".ndjson"):
+            return entries
+        name = f"{block.path.stem}.cases.jsonl"
+        self._rows.setdefault(name, []).extend(entries)
+        if name in self._files:
+            return []
+        self._files[name] = {}
+        return [*block.spot.above(), self._files[name]]
 
-    def _inline(self, block: Block, *, alone: bool) -> list[Any]:
-        written: list[Any] = []
-        rows: list[Any] = []
-        for test in block.tests:
-            for entry in self._entries(test, alone=alone):
-                self.of.bench.ledger.count_cases(1)
-                (rows if self._is_row(block) else written).append(entry)
-        if rows:
-            from rejoinder.yaml_text import without_comments
-
-            text = "".join(f"{json.dumps(without_comments(row), ensure_ascii=False)}\n" for row in rows)
-            name = f"{block.path.stem}.cases.jsonl" if block.path is not None else "tests.cases.jsonl"
-            written.append({"cases": self.of.bench.beside(name, text)})
-        return written
-
-    @staticmethod
-    def _is_row(block: Block) -> bool:
-        return block.path is not None and block.path.suffix.lower() in (".csv", ".jsonl", ".ndjson")
-
-    def _entries(self, test: Test, *, alone: bool) -> list[Any]:
+    def _entries(self, test: Test, *, alone: bool) -> list[Entry]:
         """The cases of a test: one, or one for each prompt."""
-        above = test.spot.above() if test.first else []
         variables = resolved({**self.of.default_variables(), **test.vars})
+        entry: Entry = dict.fromkeys(test.spot.above()) if test.first else {}
+        entry |= dict.fromkeys(test.comments) if test.first else {}
         beside = test.spot.beside() if test.first else None
-        entry: Entry = {one: None for one in (*above, *test.comments)}
         if beside:
             entry[Comment(beside)] = None
         entry |= self.of.own_keys(test)
         checks = self.of.case_checks(test, variables)
-        lost = self.of._lost_keys(test.spot) if test.first else []
-        if self._multiplied:
-            return [
-                self._finished(
-                    {**entry, **self._keys(prompt, None, test.spot["options"])}, test, variables, checks, lost, prompt
-                )
-                for prompt in self._prompts_of(test)
-            ]
-        if alone:
-            entry |= self._prompt
-        return [self._finished(entry, test, variables, checks, lost, None)]
+        checks += self.of.lost_keys(test.spot) if test.first else []
+        if not self._multiplied:
+            return [self._finished({**entry, **(self._prompt if alone else {})}, test, variables, checks, None)]
+        options = test.spot["options"]
+        return [
+            self._finished({**entry, **self._keys(prompt, None, options)}, test, variables, checks, prompt)
+            for prompt in self._prompts_of(test)
+        ]
 
     def _finished(
-        self,
-        entry: Entry,
-        test: Test,
-        variables: Mapping[str, Any],
-        checks: list[Any],
-        lost: list[Comment],
-        prompt: Prompt | None,
+        self, entry: Entry, test: Test, variables: Mapping[str, Any], checks: list[Any], prompt: Prompt | None
     ) -> Entry:
         written = self.of.variables_of(test, variables)
         if written:
             entry["vars"] = written
         entry |= self.of.options_of(test)
-        if prompt is not None:
-            targets = [name for name in dict.fromkeys(self.of.targets.answering) if self._sends(name, prompt)]
-            if targets and len(targets) < len(set(self.of.targets.answering)) and "execution" not in entry:
-                entry["execution"] = {"target": targets[0] if len(targets) == 1 else targets}
-        inner = test.spot.within() if test.first and test.spot.row is None else []
-        entry |= {one: None for one in inner} if test.spot.value is not self.of.root["tests"].value else {}
-        checks = [*checks, *lost]
+        if prompt is not None and "execution" not in entry:
+            entry |= self._limited_to(prompt)
+        if test.first and test.spot.path != ("tests",):
+            entry |= dict.fromkeys(test.spot.within())
         if all(isinstance(one, Comment) for one in checks):
-            checks += self._no_check_for(test, checks)
+            entry |= dict.fromkeys(checks)
+            self._ungraded.append(entry)
         else:
-            self.all_need_check = False
-        if checks and all(isinstance(one, Comment) for one in checks):
-            entry |= {one: None for one in checks}
-        elif checks:
+            self._graded = True
             entry["checks"] = checks
-        if not any(not isinstance(key, Comment) for key in entry):
-            entry["id"] = "case"
+        if all(isinstance(key, Comment) for key in entry):
+            entry["id"] = slug("case", self.of.known, "case")
         return entry
 
-    def _no_check_for(self, test: Test, comments: list[Any]) -> list[Any]:
-        if self._has_shared_checks():
-            return []
-        self.needs_check = True
-        words = "no assertion was imported: every reply passes" if comments else _NO_CHECK
-        return [Commented({"min_words": 0}, words)]
+    def _limited_to(self, prompt: Prompt) -> Entry:
+        """The targets that send a prompt, where not all do."""
+        answering = list(dict.fromkeys(self.of.targets.answering))
+        targets = [name for name in answering if self._sends(name, prompt)]
+        if not targets or len(targets) == len(answering):
+            return {}
+        return {"execution": {"target": targets[0] if len(targets) == 1 else targets}}
 
     def _prompts_of(self, test: Test) -> list[Prompt]:
         wanted = test.spot["prompts"].value
@@ -608,14 +605,6 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _json_text(text: str, fill: Any, variables: Mapping[str, Any] | None) -> str:
-    """A prompt that is JSON: texts in it are filled in one by one."""
-    from rejoinder.words.inert import to_json
-
-    del to_json
-    return str(fill(text, variables))
-
-
 def _sent(text: str) -> str:
     """A prompt without the white space around it, which is not sent."""
     return text.strip() or "(empty)"
@@ -630,13 +619,3 @@ def _apart(entries: list[Any]) -> list[Any]:
             apart.append(Comment(""))
         apart.append(entry)
     return apart
-
-
-def _drop(entry: Any) -> None:
-    """Leave out the check that all cases have from the suite."""
-    if isinstance(entry, dict) and "checks" in entry:
-        rest = [one for one in entry["checks"] if isinstance(one, Comment)]
-        del entry["checks"]
-        entry |= {one: None for one in rest}
-        if not any(not isinstance(key, Comment) for key in entry):
-            entry["id"] = "case"

@@ -103,10 +103,11 @@ def _prompts_of(item: Spot) -> Iterator[Prompt]:
 
 
 def _read(item: Spot, written: str) -> Iterator[Prompt]:
+    shown = written.split("\n", maxsplit=1)[0][:60]
     if written.startswith(_REMOTE):
-        raise Lost(written.split("\n")[0][:60], "prompts of other services are not fetched")
+        raise Lost(shown, "prompts of other services are not fetched")
     if written.startswith("exec:"):
-        raise Lost(written.split("\n")[0][:60], "the prompt is made by a program, which an import does not run")
+        raise Lost(shown, "the prompt is made by a program, which an import does not run")
     if not _may_be_file(written):
         yield _of_text(item, written)
         return
@@ -131,7 +132,7 @@ def _may_be_file(text: str) -> bool:
         return False
     return (
         text.startswith("file://")
-        or text.split(":")[0].endswith(_EXTENSIONS)
+        or text.split(":", maxsplit=1)[0].endswith(_EXTENSIONS)
         or any(one in text for one in "*/\\")
         or text[-4:-3] == "."
         or text[-3:-2] == "."
@@ -160,7 +161,13 @@ def _of_file(item: Spot, path: Path) -> Iterator[Prompt]:
 
 
 def _of_rows(item: Spot, path: Path) -> Iterator[Prompt]:
-    for number, row in enumerate(item.rows_of(path), 1):
+    try:
+        rows = list(item.rows_of(path))
+    except ImportFault as fault:
+        if not fault.line:
+            raise
+        raise Lost(f"{path.name}:{fault.line}", fault.what) from None
+    for number, row in enumerate(rows, 1):
         text = row.value.get("prompt")
         if isinstance(text, str) and text.strip():
             yield _of_text(item, text.strip(), str(row.value.get("label") or f"{path.stem}-{number}"))

@@ -231,6 +231,8 @@ class Targets:
                 body[key] = self._loaded(spot, value, comments)
             elif key not in _OF_THE_PROGRAM and key != "model":
                 comments.append(self._bench.ledger.leave_out(spot, f"provider setting {key}", "it has no form here"))
+        if target.get("api") == "responses" and isinstance(body.get("response_format"), dict):
+            body["text"] = {"format": body.pop("response_format")}
         if body:
             settings["extra_body"] = body
             self._note_body(config, body, comments)
@@ -257,9 +259,9 @@ class Targets:
         comments.append(self._bench.ledger.leave_out(spot, f"provider setting {written[:60]}", how))
         return []
 
-    def _of_http(self, options: Spot, written: str, comments: list[Any]) -> Target:
+    def of_http(self, options: Spot, written: str, comments: list[Any]) -> Target:
         config = options["config"]
-        url = written if written.startswith("http:/") or written.startswith("https:/") else config["url"].value
+        url = written if written.startswith(("http:/", "https:/")) else config["url"].value
         if not isinstance(url, str) or config["request"].value is not None:
             raise Lost("http", "a request that is written as one text has no form here")
         target: Target = {"provider": "http", "url": _request_text(url)}
@@ -282,16 +284,16 @@ class Targets:
                 target["reply_path"] = found[1].removeprefix(".")
         return target
 
-    def _of_python(self, options: Spot, written: str, _: list[Any]) -> Target:
+    def of_python(self, options: Spot, written: str, _: list[Any]) -> Target:
         path = re.sub(r"^(?:python:|file://)", "", written)
         name = slug(re.sub(r"\.py.*$", "", path.rpartition("/")[2]), set(), "provider").replace("-", "_")
         call = self._shims.provider(options, f"file://{path}", options["config"].value, name)
         return {"provider": "python", "call": call}
 
-    def _of_echo(self, _options: Spot, _written: str, _: list[Any]) -> Target:
+    def of_echo(self, _options: Spot, _written: str, _: list[Any]) -> Target:
         return {"provider": "python", "call": self._shims.echo()}
 
-    def _of_exec(self, options: Spot, written: str, comments: list[Any]) -> Target:
+    def of_exec(self, options: Spot, written: str, comments: list[Any]) -> Target:
         line = written.removeprefix("exec:").strip()
         if not line or re.search(r"[{}'\"$`\\]", line):
             raise Lost("exec", "the command line has signs that have a meaning here")
@@ -301,10 +303,10 @@ class Targets:
 
 
 _OWN: tuple[tuple[str, Callable[[Targets, Spot, str, list[Any]], Target]], ...] = (
-    (r"https?(?:$|:)", Targets._of_http),
-    (r"(?:python:|file://).*\.py(?::\w+)?$", Targets._of_python),
-    (r"echo$", Targets._of_echo),
-    (r"exec:", Targets._of_exec),
+    (r"https?(?:$|:)", Targets.of_http),
+    (r"(?:python:|file://).*\.py(?::\w+)?$", Targets.of_python),
+    (r"echo$", Targets.of_echo),
+    (r"exec:", Targets.of_exec),
 )
 """Providers that are not vendors, by the start of their ids."""
 
@@ -324,7 +326,7 @@ def _flat(spot: Spot) -> list[Spot]:
 
 
 def _parts(spot: Spot) -> tuple[Any, Spot]:
-    """The id of a provider, and where its options are: `openai:gpt-5`, `{id: ..., config: ...}`, `{openai:gpt-5: ...}`."""
+    """The id of a provider, and the place of its options: they are beside its `id`, or below the id itself."""
     value = spot.value
     if isinstance(value, str):
         return value, spot["options"]

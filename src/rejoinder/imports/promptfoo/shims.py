@@ -47,9 +47,9 @@ class Shims:
         path = spot.locate(found[2])
         if not path.is_file():
             raise Lost(written[:60], "there is no such file")
-        if self._bench.out is not None and not path.is_relative_to(self._bench.out):
-            if _LOADS_OTHERS.search(spot.text_of(path)):
-                self._bench.ledger.approximate(spot, written[:60], "the file is copied; what it loads beside it is not")
+        is_copied = self._bench.out is not None and not path.is_relative_to(self._bench.out)
+        if is_copied and _LOADS_OTHERS.search(spot.text_of(path)):
+            self._bench.ledger.approximate(spot, written[:60], "the file is copied; what it loads beside it is not")
         return self._bench.reference(spot, path) + (f":{found[3]}" if found[3] else "")
 
     def echo(self) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -75,9 +76,11 @@ class Template(Struct, frozen=True):
         """Whether it has nothing but text, names of variables, and names of environment variables."""
         return all(isinstance(node, str) or (isinstance(node, Output) and _is_name(node.tree)) for node in self.nodes)
 
-    def ours(self, *, in_variables: bool = False) -> str:
-        """A plain template as our suites write it. `in_variables`: in the value of a variable."""
-        return "".join(literal(node) if isinstance(node, str) else _ours(node, in_variables) for node in self.nodes)
+    def ours(self, *, known: AbstractSet[str] | None = None, in_variables: bool = False) -> str:
+        """A plain template as our suites write it. `known`: the variables that exist; others stand for nothing.
+        `in_variables`: in the value of a variable."""
+        nodes = (node for node in self.nodes if known is None or isinstance(node, str) or _names(node) <= known)
+        return "".join(literal(node) if isinstance(node, str) else _ours(node, in_variables) for node in nodes)
 
     def render(self, names: Mapping[str, Any]) -> str:
         """The text with these variables. Raises TemplateFault."""
@@ -205,7 +208,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
         if first is None:
             return
         place = first.end()
-        if first is raw:
+        if raw is not None and first is raw:
             yield "text", raw[1]
         elif first["output"] is not None:
             yield "output", first["output"]

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from rejoinder.imports.promptfoo.assertions import split_at_commas
 from rejoinder.imports.promptfoo.templates import has_marks
 from rejoinder.imports.promptfoo.words import Lost, whole
-from rejoinder.imports.sources import Spot
+from rejoinder.imports.sources import ImportFault, Spot
 from rejoinder.imports.workbench import Workbench
 from rejoinder.yaml_text import Comment
 
@@ -137,11 +137,11 @@ def _block(item: Spot, bench: Workbench) -> Block:
 def _of_file(item: Spot, path: Path, bench: Workbench) -> Block:
     suffix = path.suffix.lower()
     if suffix == ".csv":
-        rows = list(item.rows_of(path))
+        rows = _rows(item, path)
         tests = [_of_row(row) for row in rows]
         return Block(item, tuple(tests), path, is_data=all(map(_is_data, rows)))
     if suffix in (".jsonl", ".ndjson"):
-        rows = list(item.rows_of(path))
+        rows = _rows(item, path)
         is_data = all(
             set(row.value) == {"vars"} and isinstance(row.value["vars"], dict) and not _has_marks(row.value)
             for row in rows
@@ -154,6 +154,16 @@ def _of_file(item: Spot, path: Path, bench: Workbench) -> Block:
         one for test in inner.items if isinstance(test.value, dict) for one in _expanded(_test(test, bench), bench)
     ]
     return Block(item, tuple(tests), path)
+
+
+def _rows(item: Spot, path: Path) -> list[Spot]:
+    """The rows of a data set. Raises Lost for a broken row, and ImportFault for a file that cannot be read at all."""
+    try:
+        return list(item.rows_of(path))
+    except ImportFault as fault:
+        if not fault.line:
+            raise
+        raise Lost(f"{path.name}:{fault.line}", fault.what) from None
 
 
 def _has_marks(value: Any) -> bool:

@@ -27,6 +27,8 @@ class Words:
     """The texts of one configuration."""
 
     def __init__(self) -> None:
+        self.known: set[str] | None = None
+        """The variables of all tests; None if they could not be read."""
         self.used: set[str] = set()
         """The variables that are named in the suite's texts."""
         self.rendered: dict[str, Template] = {}
@@ -37,8 +39,9 @@ class Words:
         """A text of the suite. `variables`: of its case; None if all cases share it. Raises Lost."""
         template = self._read(text)
         if template.is_plain:
-            self.used |= template.names - {"env"}
-            return template.ours(in_variables=in_variables)
+            known = None if self.known is None else {*self.known, *self.rendered, "env"}
+            self.used |= template.names - {"env"} if known is None else template.names & known - {"env"}
+            return template.ours(known=known, in_variables=in_variables)
         if variables is None:
             return f"{{{{ {self._variable(template)} }}}}"
         self._notes[f"rendered at the import: {_brief(text)}"] = None
