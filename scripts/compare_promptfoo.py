@@ -1,7 +1,7 @@
 """Compares `rejoinder import promptfoo` with promptfoo itself, on the example configurations of a checkout.
 
-Every configuration that is imported completely, providers aside, is run by both programs against one server on loopback,
-whose replies make assertions both pass and fail; the verdicts are compared row by row.
+Every configuration that is imported completely, providers aside, is run by both programs against one server on
+loopback, whose replies make assertions both pass and fail; the verdicts are compared row by row.
 
     python scripts/compare_promptfoo.py CHECKOUT NODE_MODULES [--only TEXT] [--limit N]
 
@@ -42,7 +42,7 @@ class Texts(yaml.SafeLoader):
     """A loader that passes over tags."""
 
 
-Texts.add_multi_constructor("!", lambda loader, suffix, node: None)
+Texts.add_multi_constructor("!", lambda *_: None)
 
 
 def examples(checkout: Path) -> list[Path]:

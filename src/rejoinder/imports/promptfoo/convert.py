@@ -10,8 +10,8 @@ from rejoinder.imports.promptfoo.assertions import Assertions
 from rejoinder.imports.promptfoo.prompts import Prompt, Prompts, read_prompts
 from rejoinder.imports.promptfoo.providers import Targets
 from rejoinder.imports.promptfoo.shims import Shims
-from rejoinder.imports.promptfoo.templates import literal, read_template
-from rejoinder.imports.promptfoo.tests import Block, Test, read_tests
+from rejoinder.imports.promptfoo.templates import literal, literal_tree, read_template
+from rejoinder.imports.promptfoo.tests import Block, Test, read_tests, read_variables
 from rejoinder.imports.promptfoo.words import Lost, Words, render, resolved, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
 from rejoinder.imports.workbench import Workbench
@@ -72,6 +72,7 @@ _DEFAULT_GRADER = "openai/gpt-5-mini"
 _DEFAULT_EMBEDDINGS = "openai/text-embedding-3-large"
 _NO_CHECK = "the source has no assertion: every reply passes"
 _LONGEST_NAME = 200
+_TODO = "TODO: write the prompt"
 
 
 def convert(source: SourceFile, bench: Workbench) -> None:
@@ -83,10 +84,10 @@ def convert(source: SourceFile, bench: Workbench) -> None:
         raise root["redteam"].fault("red teaming has no form here, so this configuration is not imported")
     if not {"prompts", "providers", "targets", "tests"} & set(root.value):
         raise root.fault("this is no configuration of promptfoo: it has neither `prompts`, `providers` nor `tests`")
-    bench.suite(source, _Conversion(root, bench).suite())
+    bench.suite(source, Conversion(root, bench).suite())
 
 
-class _Conversion:
+class Conversion:
     """One configuration on its way."""
 
     def __init__(self, root: Spot, bench: Workbench) -> None:
@@ -97,77 +98,71 @@ class _Conversion:
         self.targets = Targets(bench, self.shims)
         self.assertions = Assertions(bench, self.words, self.shims, self._grader)
         self.default = self._default_test()
-        self.head: list[Comment] = []
+        self.defaults, self._lost_defaults = read_variables(self.default["vars"], bench)
+        """Variables of all tests."""
+        self.above = {key: root[key].above() for key in root.value}
+        """The comments above each key."""
         self.known: set[str] = set()
         """Names of variants."""
 
     # The parts of the suite, in the order in which they are read
 
     def suite(self) -> Entry:
-        above = {key: self.root[key].above() for key in self.root.value}
-        providers = self.root["providers"] if "providers" in self.root else self.root["targets"]
-        self.targets.add_all(providers)
+        self.targets.add_all(self.root["providers"] if "providers" in self.root else self.root["targets"])
         prompts = read_prompts(self.root["prompts"], self.bench)
         blocks = [*read_tests(self.root["tests"], self.bench), *self._scenarios()]
         self.words.known = self._known(blocks)
-        defaults: Entry = {}
         checks = self._shared_checks()
-        judge, embedding = self._judges()
-        shape = _Shape(self, prompts, blocks, graded=any(not isinstance(one, Comment) for one in checks))
-        cases = shape.cases()
-        rest = self._rest(above)
-        suite: Entry = dict.fromkeys(self._lines(above, "description"))
-        if isinstance(self.root["description"].value, str) and self.root["description"].value.strip():
-            suite["description"] = self.root["description"].value.strip()
-        suite |= dict.fromkeys(rest)
-        suite |= dict.fromkeys(self._lines(above, "providers", "targets"))
-        suite |= self._target_keys()
-        suite |= self._judge_keys(judge, embedding)
-        suite |= self._threads()
-        suite |= dict.fromkeys(self._lines(above, "prompts")) | dict.fromkeys(prompts.comments)
-        defaults |= shape.defaults
+        judges = self._judges()
+        shape = Shape(self, prompts, blocks, graded=any(not isinstance(one, Comment) for one in checks))
+        cases = shape.cases()  # they decide what the shared parts hold
+        of_prompts = [*self._lines("prompts"), *prompts.comments]
+        targets = {**self._target_keys(), **self._judge_keys(*judges), **self._threads()}
         variables = self._shared_variables(blocks)
-        if variables:
-            suite["vars"] = variables
-        if shape.variants:
-            suite["variants"] = shape.variants
-        suite |= dict.fromkeys(self._lines(above, "defaultTest"))
-        checks += shape.shared_checks()
-        if all(isinstance(one, Comment) for one in checks):
-            suite |= dict.fromkeys(checks)
-        else:
-            suite["checks"] = checks
-        defaults |= self._shared_threshold()
-        if defaults:
-            suite["defaults"] = defaults
-        suite |= dict.fromkeys(self._lines(above, "tests", "scenarios"))
-        suite |= cases
-        suite |= dict.fromkeys(self._tail())
-        return suite
+        parts: list[tuple[list[Comment], Entry]] = [
+            (self._lines("description"), self._description()),
+            (self._without_form(), {}),
+            (self._lines("providers", "targets"), targets),
+            ([], {"vars": variables} if variables else {}),
+            (of_prompts if shape.variants else [], {"variants": shape.variants} if shape.variants else {}),
+            (self._lines("defaultTest"), _checked([*checks, *shape.shared_checks()])),
+            ([] if shape.variants else of_prompts, self._defaults_of(shape)),
+            (self._lines("tests", "scenarios"), cases),
+        ]
+        suite: Entry = {}
+        for comments, keys in parts:
+            suite |= dict.fromkeys(comments) | keys
+        return suite | dict.fromkeys(map(Comment, self.root.file.remarks.rest()))
 
-    def _lines(self, above: Mapping[str, list[Comment]], *keys: str) -> list[Comment]:
+    def _description(self) -> Entry:
+        description = self.root["description"].value
+        is_text = isinstance(description, str) and description.strip()
+        return {"description": literal(str(description).strip())} if is_text else {}
+
+    def _defaults_of(self, shape: Shape) -> Entry:
+        defaults = {**shape.defaults, **self._shared_threshold()}
+        return {"defaults": defaults} if defaults else {}
+
+    def _lines(self, *keys: str) -> list[Comment]:
+        """The comments above and beside keys of the configuration."""
         found: list[Comment] = []
         for key in keys:
-            found += above.get(key, [])
+            found += self.above.get(key, [])
             beside = self.root[key].beside() if key in self.root else None
             if beside:
                 found.append(Comment(beside))
         return found
 
-    def _rest(self, above: Mapping[str, list[Comment]]) -> list[Comment]:
+    def _without_form(self) -> list[Comment]:
         """Comments for the keys that have no form here."""
         found: list[Comment] = []
         for key in self.root.value:
             if key in _READ or key.startswith("x-"):
                 continue
-            found += above[key]
+            found += self._lines(key)
             if key not in _OF_THE_PROGRAM:
                 found.append(self.bench.ledger.leave_out(self.root[key], key, _HOW.get(key, "it has no form here")))
         return found
-
-    def _tail(self) -> list[Comment]:
-        rest = self.root.file.remarks.rest()
-        return [Comment(text) for text in rest]
 
     def _default_test(self) -> Spot:
         spot = self.root["defaultTest"]
@@ -235,46 +230,22 @@ class _Conversion:
         value = self.default["threshold"].value
         return {"threshold": whole(value)} if isinstance(value, int | float) and 0 <= value <= 1 else {}
 
-    def default_variables(self) -> dict[str, Any]:
-        if self._defaults is None:
-            self._defaults = {}
-            for name, spot in self.default["vars"].pairs:
-                self._defaults[name] = spot.value
-        return self._defaults
-
-    _defaults: dict[str, Any] | None = None
-
     def _shared_variables(self, blocks: list[Block]) -> Entry:
         """Variables of all tests, and empty ones for names that some test lacks: there they stand for nothing."""
-        shared = self.default_variables()
-        variables: Entry = {}
-        for name, value in shared.items():
-            try:
-                filled = (
-                    self.words.fill(value.removesuffix("\n"), shared, in_variables=True)
-                    if isinstance(value, str)
-                    else value
-                )
-                variables[name] = "" if filled is None else whole(filled)
-            except Lost as lost:
-                spot = self.default["vars"][name]
-                variables[self.bench.ledger.leave_out(spot, f"variable {name}", lost.how)] = None
+        variables: Entry = {name: self._filled(value, self.defaults) for name, value in self.defaults.items()}
+        variables |= dict.fromkeys(self._lost_defaults)
         tests = [test for block in blocks for test in block.tests]
         nothing = "TODO" if self.words.known is None else ""
-        for name in sorted(self.words.used):
-            if (
-                name not in shared
-                and name not in self.words.rendered
-                and not (tests and all(name in test.vars for test in tests))
-            ):
+        for name in sorted(self.words.used - {*self.defaults, *self.words.rendered}):
+            if not tests or not all(name in test.vars for test in tests):
                 variables[name] = nothing
-        return variables
+        return variables if any(isinstance(name, str) for name in variables) else {}
 
     def _known(self, blocks: list[Block]) -> set[str] | None:
         """The variables of all tests; None if some tests could not be read, or there are none."""
         if not blocks or not all(block.tests for block in blocks):
             return None
-        return {*self.default_variables(), *(name for block in blocks for test in block.tests for name in test.vars)}
+        return {*self.defaults, *(name for block in blocks for test in block.tests for name in test.vars)}
 
     def _rubric(self, spot: Spot) -> str | None:
         value = spot["options"]["rubricPrompt"].value
@@ -334,16 +305,11 @@ class _Conversion:
             keys["threshold"] = whole(threshold)
         metadata = test.spot["metadata"].value
         if isinstance(metadata, dict) and metadata:
-            keys["metadata"] = metadata
+            keys["metadata"] = literal_tree(metadata)
         return keys
 
     def variables_of(self, test: Test, all_of_them: Mapping[str, Any]) -> Entry:
-        variables: Entry = {}
-        for name, value in test.vars.items():
-            if test.spot.row is not None and isinstance(value, str) and not test.spot.path:
-                variables[name] = self._filled(value, all_of_them)
-            else:
-                variables[name] = self._filled(value, all_of_them)
+        variables: Entry = {name: self._filled(value, all_of_them) for name, value in test.vars.items()}
         for name, template in self.words.rendered.items():
             try:
                 variables[name] = literal(render(template, all_of_them))
@@ -358,13 +324,13 @@ class _Conversion:
                 return self.words.fill(value, variables, in_variables=True)
             except Lost:
                 return literal(value)
-        return value
+        return literal_tree(value)
 
 
-class _Shape:
+class Shape:
     """How prompts and tests come together: one prompt for all, variants, or a case for each prompt."""
 
-    def __init__(self, conversion: _Conversion, prompts: Prompts, blocks: list[Block], *, graded: bool) -> None:
+    def __init__(self, conversion: Conversion, prompts: Prompts, blocks: list[Block], *, graded: bool) -> None:
         """`graded`: whether all cases share a check."""
         self.of = conversion
         self.prompts = prompts.prompts
@@ -383,6 +349,8 @@ class _Shape:
         self._prompt = self._prepare()
 
     def _is_multiplied(self) -> bool:
+        if not self.prompts:
+            return False
         if self.of.targets.prompts or any(test.spot["prompts"].value for test in self.tests):
             return True
         if any(
@@ -403,8 +371,8 @@ class _Shape:
             return {}
         if not self.prompts:
             if "prompts" not in self.of.root:
-                return {"prompt": self.of.words.fill("{{prompt}}", None)}
-            return {"prompt": "TODO: write the prompt"}
+                return {"prompt": _sent(self.of.words.fill("{{prompt}}", None))}
+            return {"prompt": _TODO}
         return self._keys(self.prompts[0], None)
 
     def _add_variant(self, prompt: Prompt) -> None:
@@ -417,7 +385,7 @@ class _Shape:
             return self._filled(prompt, variables, options)
         except Lost as lost:
             comment = self.of.bench.ledger.leave_out(prompt.spot, lost.what, lost.how)
-            return {comment: None, "prompt": "TODO: write the prompt"}
+            return {comment: None, "prompt": _TODO}
 
     def _filled(self, prompt: Prompt, variables: Mapping[str, Any] | None, options: Spot | None) -> Entry:
         fill = self.of.words.fill
@@ -500,7 +468,7 @@ class _Shape:
 
     def _entries(self, test: Test, *, alone: bool) -> list[Entry]:
         """The cases of a test: one, or one for each prompt."""
-        variables = resolved({**self.of.default_variables(), **test.vars})
+        variables = resolved({**self.of.defaults, **test.vars})
         entry: Entry = dict.fromkeys(test.spot.above()) if test.first else {}
         entry |= dict.fromkeys(test.comments) if test.first else {}
         beside = test.spot.beside() if test.first else None
@@ -576,6 +544,11 @@ def _is_called(prompt: Prompt, names: list[Any]) -> bool:
     )
 
 
+def _checked(checks: list[Any]) -> Entry:
+    """The checks of all cases; comments alone are no list."""
+    return dict.fromkeys(checks) if all(isinstance(one, Comment) for one in checks) else {"checks": checks}
+
+
 def _fits_variant(prompt: Prompt) -> bool:
     return [role for role, _ in prompt.messages] in ([], ["user"], ["system", "user"])
 
@@ -607,7 +580,7 @@ def _is_json(text: str) -> bool:
 
 def _sent(text: str) -> str:
     """A prompt without the white space around it, which is not sent."""
-    return text.strip() or "(empty)"
+    return text.strip() or _TODO
 
 
 def _apart(entries: list[Any]) -> list[Any]:

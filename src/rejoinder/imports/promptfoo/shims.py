@@ -7,7 +7,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from rejoinder.imports.promptfoo.templates import literal
+from rejoinder.imports.promptfoo.templates import literal_tree
 from rejoinder.imports.promptfoo.words import Lost
 from rejoinder.imports.sources import Spot
 from rejoinder.imports.workbench import Workbench
@@ -27,6 +27,7 @@ class Shims:
 
     def check(self, spot: Spot, kind: str, code: str, extra: dict[str, Any]) -> dict[str, Any]:
         """A check that runs code of the configuration. Raises Lost."""
+        extra = literal_tree(extra)
         if code.startswith("file://"):
             code = f"file://{self.file(spot, code)}"
         elif kind == "python" and _FILE.fullmatch(code) and "\n" not in code and "(" not in code:
@@ -72,4 +73,4 @@ def _script(name: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return literal(json.dumps(value, ensure_ascii=False))
+    return json.dumps(value, ensure_ascii=False)

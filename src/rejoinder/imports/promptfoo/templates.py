@@ -94,6 +94,17 @@ def literal(text: str) -> str:
     return text.replace("{{", "{{ '{{' }}")
 
 
+def literal_tree(value: Any) -> Any:
+    """A value in whose texts our suites fill in nothing."""
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, list):
+        return [literal_tree(one) for one in value]
+    if isinstance(value, dict):
+        return {key: literal_tree(one) for key, one in value.items()}
+    return value
+
+
 def has_marks(text: str) -> bool:
     return "{{" in text or "{%" in text or "{#" in text
 

@@ -184,12 +184,17 @@ def _is_data(row: Spot) -> bool:
 
 def _test(spot: Spot, bench: Workbench) -> Test:
     """A test as a mapping."""
-    comments: list[Comment] = []
     asserts: list[Spot] = []
     for item in spot["assert"].items:
         asserts += _assertions_of(item)
+    variables, comments = read_variables(spot["vars"], bench)
+    return Test(spot, variables, tuple(asserts), comments=tuple(comments))
+
+
+def read_variables(values: Spot, bench: Workbench) -> tuple[dict[str, Any], list[Comment]]:
+    """The variables of a test, and comments for those that have no form here."""
+    comments: list[Comment] = []
     variables: dict[str, Any] = {}
-    values = spot["vars"]
     if isinstance(values.value, str):
         comments.append(bench.ledger.leave_out(values, "vars", "variables in a file have no form here"))
     for name, one in values.pairs:
@@ -197,7 +202,7 @@ def _test(spot: Spot, bench: Workbench) -> Test:
             variables[name] = _variable(one)
         except Lost as lost:
             comments.append(bench.ledger.leave_out(one, f"variable {name}", lost.how))
-    return Test(spot, variables, tuple(asserts), comments=tuple(comments))
+    return variables, comments
 
 
 def _assertions_of(item: Spot) -> Iterator[Spot]:
