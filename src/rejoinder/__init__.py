@@ -9,8 +9,8 @@ from rejoinder._version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
-    from typing import Any
-
+    from rejoinder import checks as checks
+    from rejoinder import testing as testing
     from rejoinder.api import afork as afork
     from rejoinder.api import agrade as agrade
     from rejoinder.api import amerge as amerge
@@ -56,8 +56,14 @@ if TYPE_CHECKING:
     from rejoinder.library.suites import load as load
     from rejoinder.library.suites import loads as loads
     from rejoinder.library.suites import validate as validate
+    from rejoinder.model import ChatMessage as ChatMessage
+    from rejoinder.model import CheckResult as CheckResult
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
+    from rejoinder.model import Reply as Reply
+    from rejoinder.model import Request as Request
+    from rejoinder.model import Result as Result
+    from rejoinder.model import TurnResult as TurnResult
     from rejoinder.model.comparisons import RunComparison as RunComparison
     from rejoinder.model.estimates import RunBounds as RunBounds
     from rejoinder.model.figures import GateResult as GateResult
@@ -91,24 +97,29 @@ _NAMES = {
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",
     "rejoinder.library.suites": "Suite load loads validate",
-    "rejoinder.model": "Evidence Opinion",
+    "rejoinder.model": "ChatMessage CheckResult Evidence Opinion Reply Request Result TurnResult",
     "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.model.estimates": "RunBounds",
     "rejoinder.model.figures": "GateResult",
     "rejoinder.views.actions": "Action",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
+_MODULES = ("checks", "testing")
+__all__ = ["__version__", *_HOMES, *_MODULES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # to type checkers, a name that is not above is a mistake
 
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        if name not in _HOMES and name not in _MODULES:
+            raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
+        import importlib
+
+        if name in _MODULES:
+            return importlib.import_module(f"rejoinder.{name}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
