@@ -221,7 +221,7 @@ def failed_of(
     runs_folder: str | Path | None = None,
 ) -> Selection | None:
     """Select the cases that did not pass in a run, each on its own target. If `selection` names cases,
-    only these count. None if all passed."""
+    only these count. None if all passed: then there is nothing to run."""
     from rejoinder.engine.failed_again import only_failed
 
     with runs_kept_in(runs_folder):
@@ -397,6 +397,10 @@ def _checked(options: RunOptions) -> RunOptions:
     """The options, with lists as tuples and paths as absolute text. Raises UsageError for an invalid value."""
     for field in structs.fields(RunOptions):
         group = getattr(options, field.name)
+        if field.name == "selection" and group is None:
+            raise UsageError(
+                "there is nothing to run: no case is selected", "`failed_of` returns None if nothing failed."
+            )
         if field.name != "repeat" and type(group) is not field.type:
             raise UsageError(f"{field.name}: expected {field.type.__name__}, got {type(group).__name__}")
     try:

@@ -33,6 +33,7 @@ rejoinder.checks.contians("x")
 rejoinder.testing.assert_pased(rejoinder.show())
 rejoinder.load({"evals": []}).casse
 rejoinder.testing.cases(3)
+rejoinder.run("evals.yaml", selection=rejoinder.failed_of())
 def test_one(runner: rejoinder.testing.Runner) -> None:
     runner.run("evals.yaml", tagret=3)
     runner.run("evals.yaml", repeat="3")
