@@ -81,8 +81,9 @@ def test_a_bot_of_a_fixture_is_tested(project: Project, workers: tuple[str, ...]
     assert 'contains "106": the reply does not contain it' in done.text
     assert len(run_folders(project.folder)) == 3
     tests = {one.get("name"): one for one in junit(project.folder / "junit.xml").iter("testcase")}
-    properties = [one.get("name") for one in tests["test_bot"].iter("property")]
-    assert properties == ["rejoinder.run", "rejoinder.pass_rate"]
+    properties = {one.get("name"): one.get("value") for one in tests["test_bot"].iter("property")}
+    assert list(properties) == ["rejoinder.run", "rejoinder.pass_rate", "rejoinder.ci_low", "rejoinder.ci_high"]
+    assert properties["rejoinder.pass_rate"] == "1"
 
 
 def test_cases_are_those_of_a_mapping_a_suite_or_several(project: Project) -> None:

@@ -9,6 +9,7 @@ from tests.kit import Project, Raw, behind, case, follow, run_folders, scripted,
 from tests.pytest_plugin.session_kit import BAD, GOOD, junit, only_run_of, pytest_in, suite
 
 pytestmark = pytest.mark.slow
+VARIANTS = [{"name": "v", "vars": {"result": "105"}}, {"name": "w", "vars": {"result": "106"}}]
 
 
 @spec("3B")
@@ -81,6 +82,43 @@ def test_every_trial_counts_by_the_rule_of_the_case(project: Project) -> None:
     assert whole["rejoinder.run"] == only_run_of(project.folder).name
     assert whole["rejoinder.pass_rate"] == "0.625"
     assert {"rejoinder.ci_low", "rejoinder.ci_high"} <= set(whole)
+
+
+SEVERAL: dict[str, tuple[Raw, dict[str, str], str]] = {
+    "targets": (
+        suite(case("a", GOOD), targets=[scripted("right", "105"), scripted("wrong", "1")], target=["right", "wrong"]),
+        {"right": "1", "wrong": "0"},
+        "1 of 2 conversations passed; right 100% (21 to 100), wrong 0% (0 to 79); run",
+    ),
+    "variants": (
+        suite(case("a", {"contains": "{{ result }}"}), variants=VARIANTS),
+        {"v": "1", "w": "0"},
+        "1 of 2 conversations passed; v 100% (21 to 100), w 0% (0 to 79); run",
+    ),
+    "pairs": (
+        suite(
+            case("a", {"contains": "{{ result }}"}),
+            targets=[scripted("x", "105"), scripted("y", "105 or 106")],
+            target=["x", "y"],
+            variants=VARIANTS,
+        ),
+        {"x-v": "1", "x-w": "0", "y-v": "1", "y-w": "1"},
+        "x / w 0% (0 to 79), y / v 100% (21 to 100), y / w 100% (21 to 100); run",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_targets_or_variants_have_a_rate_each(name: str, project: Project) -> None:
+    written, rates, line = SEVERAL[name]
+    project.write("evals.yaml", written)
+    done = pytest_in(project, "--junitxml", "junit.xml")
+    assert line in done.last_lines, done.text
+    whole = {str(one.get("name")): one.get("value") for one in junit(project.folder / "junit.xml")[0][0]}
+    assert {key: value for key, value in whole.items() if "pass_rate" in key} == {
+        f"rejoinder.pass_rate[{part}]": rate for part, rate in rates.items()
+    }
+    assert {f"rejoinder.ci_{end}[{part}]" for part in rates for end in ("low", "high")} < set(whole)
 
 
 def test_repeat_is_an_option(project: Project) -> None:
@@ -220,7 +258,7 @@ BRACKETS: dict[str, Raw] = {
     ),
     "variants": suite(
         case("a", {"contains": "{{ result }}"}),
-        variants=[{"name": "v", "vars": {"result": "105"}}, {"name": "w", "vars": {"result": "106"}}],
+        variants=VARIANTS,
     ),
     "ids": suite(case("odd[x]", BAD), case("odd[x", GOOD), case("fine[y]", GOOD), case("good", GOOD)),
 }

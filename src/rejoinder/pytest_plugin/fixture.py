@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import rejoinder
 from rejoinder.errors import UsageError
+from rejoinder.exports.junit import properties_of_run
 from rejoinder.library.report import RunReport
-from rejoinder.model.figures import NoRate
 from rejoinder.testing.suite_cases import SuiteCase
-from rejoinder.words.figures import rate_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,9 +57,7 @@ class Runner:
 
     def _kept(self, report: RunReport) -> RunReport:
         self.reports.append(report)
-        rate = report.summary.rate
-        told = [] if isinstance(rate, NoRate) else [("rejoinder.pass_rate", rate_words(rate))]
-        self._node.user_properties += [("rejoinder.run", report.run.id), *told]
+        self._node.user_properties += properties_of_run(report)
         return report
 
 
