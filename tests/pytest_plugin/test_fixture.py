@@ -104,6 +104,38 @@ def test_cases_are_those_of_a_mapping_a_suite_or_several(project: Project) -> No
     assert pytest_in(project, on=False).outcomes == {f"test_given.py::{name}": "PASSED" for name in names}
 
 
+FAILING = """
+import pytest
+from rejoinder import testing
+CALLS = {
+    "passed": lambda report: testing.assert_passed(report),
+    "result": lambda report: testing.assert_passed(report.results[1]),
+    "rate": lambda report: testing.assert_rate(report, at_least=0.9),
+    "first": lambda report: testing.assert_rate(report, at_least=0.9, of="first_try", surely=True),
+    "share": lambda report: testing.assert_rate(report, at_least=90),
+    "target": lambda report: testing.assert_rate(report, at_least=0.9, target="nobody"),
+    "worse": lambda report: testing.assert_no_worse(report, report, cannot_tell="fail"),
+    "above": lambda report: testing.assert_rate_above(report, 0.9),
+    "below": lambda report: testing.assert_rate_below(report, 0.1),
+    "count": lambda report: testing.assert_passed_count(report, 7),
+    "failed": lambda report: testing.assert_failed_count(report, 7),
+}
+@pytest.mark.parametrize("name", CALLS)
+def test_it(rejoinder, name):
+    CALLS[name](rejoinder.run("evals.yaml"))
+"""
+
+
+def test_a_failed_assertion_shows_its_words_and_none_of_our_code(project: Project) -> None:
+    project.write("evals.yaml", suite(case("one", GOOD), case("two", BAD)))
+    project.write("test_failing.py", FAILING)
+    done = pytest_in(project, on=False)
+    assert set(done.outcomes.values()) == {"FAILED"} and len(done.outcomes) == 11, done.text
+    assert "AssertionError: final pass rate 50%" in done.text
+    assert "assertions.py" not in done.text and "matchers.py" not in done.text
+    assert "assertions.py" in pytest_in(project, "--full-trace", "-k", "above", on=False).text
+
+
 def test_arun_says_what_to_do_until_there_is_one(project: Project) -> None:
     """It delegates to `rejoinder.arun`; a version without it says so."""
     project.write("evals.yaml", suite(case("one", GOOD)))

@@ -7,9 +7,9 @@ unfinished run and a run without a rate fail them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
-from rejoinder.errors import UsageError
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.gates.rules import COMPARING
 from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NoRate, Rate
@@ -23,6 +23,9 @@ from rejoinder.views.cases import tried_cases
 from rejoinder.words.figures import no_rate_words, rate_words, sample_words
 from rejoinder.words.numbers import count
 
+if TYPE_CHECKING:
+    import pytest
+
 RateOf: TypeAlias = Literal["final", "first_try"]
 """The pass rate after all follow-ups, or before any."""
 Undecided: TypeAlias = Literal["xfail", "fail"]
@@ -30,6 +33,14 @@ MOST_SHOWN = 3
 """Cases whose failures are shown."""
 _NAMES = {"final": "final pass rate", "first_try": "first-try pass rate"}
 _FORM = Form(symbols=True)
+
+
+def hides(info: pytest.ExceptionInfo[BaseException] | None) -> bool:
+    """Whether pytest leaves a module of assertions out of a traceback. A mistake in the module itself is shown."""
+    return info is None or isinstance(info.value, AssertionError | RejoinderError)
+
+
+__tracebackhide__ = hides
 
 
 def assert_passed(found: RunReport | Result) -> None:
@@ -148,7 +159,6 @@ def rate_told(rate: Rate, of: RateOf = "final") -> str:
 
 def fail(words: str, report: RunReport | None = None) -> NoReturn:
     """Raise AssertionError. `report`: its first failures are shown below."""
-    __tracebackhide__ = True
     raise AssertionError(words if report is None else f"{words}\n{_failures(report)}".rstrip())
 
 
