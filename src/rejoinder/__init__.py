@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rejoinder.formatting.judge import format_judge_prompts as format_judge_prompts
     from rejoinder.formatting.prompt import format_case as format_case
     from rejoinder.formatting.prompt import to_toon as to_toon
+    from rejoinder.library.explaining import explain as explain
     from rejoinder.library.report import RunReport as RunReport
     from rejoinder.library.rows import CaseVerdict as CaseVerdict
     from rejoinder.library.suites import Suite as Suite
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from rejoinder.model.estimates import RunBounds as RunBounds
     from rejoinder.model.figures import GateResult as GateResult
     from rejoinder.model.forks import Fork as Fork
-    from rejoinder.report.failure import explain as explain
     from rejoinder.runs.options import Answers as Answers
     from rejoinder.runs.options import Confirm as Confirm
     from rejoinder.runs.options import Limits as Limits
@@ -90,9 +90,9 @@ _NAMES = {
     "rejoinder.engine.observer": "Progress",
     "rejoinder.model.forks": "Fork",
     "rejoinder.runs.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
+    "rejoinder.library.explaining": "explain",
     "rejoinder.library.report": "RunReport",
     "rejoinder.library.rows": "CaseVerdict",
-    "rejoinder.report.failure": "explain",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",

@@ -20,7 +20,8 @@ import rejoinder
 from rejoinder import Case, FollowUp, Suite, UsageError, checks
 from rejoinder.library.rows import CASE, CHECK, CONVERSATION, TURN
 from rejoinder.report.notebook import write_fragment
-from tests.kit import Project, bounded, scripted
+from rejoinder.testing import assert_passed
+from tests.kit import Project, bounded, case, scripted
 
 DOCS = Path(__file__).parents[2] / "docs/reference/python.md"
 TABLES: dict[Any, Any] = {"case": CASE, "conversation": CONVERSATION, "turn": TURN, "check": CHECK}
@@ -124,6 +125,32 @@ def test_a_rate_is_a_number_or_says_why_there_is_none(project: Project) -> None:
     for name in ("rate", "first_try_rate"):
         with pytest.raises(UsageError, match="several targets have no common rate"):
             getattr(rejoinder.run(suite("it", "other")), name)
+
+
+def test_the_words_of_a_case_count_its_trials(project: Project) -> None:
+    replies = {"a": ["yes"], "b": ["no"], "c": [{"error": "out of order"}], "d": ["no"]}
+    apart = {"until": "2999-01-01", "reason": "a new model"}
+    cases = [case(name, {"match": "yes"}, **({"quarantine": apart} if name == "d" else {})) for name in "abcd"]
+    target = {"name": "it", "provider": "scripted", "replies": replies}
+    report = rejoinder.run({"targets": [target], "target": "it", "evals": cases}, repeat=2)
+    passed, failed, error, quarantined = report.cases
+    assert rejoinder.explain(passed) == "a on it: passed, 2 of 2 passed"
+    first, why = rejoinder.explain(failed).split("\n")
+    assert first == "FAIL b on it: Question b (0 of 2 passed)" and why == f"  {failed.why}" and "match" in why
+    assert rejoinder.explain(error).startswith("ERROR c on it: Question c (0 of 2 passed)\n  ")
+    assert rejoinder.explain(quarantined).startswith("d on it: in quarantine until 2999-01-01")
+    assert_passed(passed)
+    assert_passed(quarantined)
+    for one in (failed, error):
+        with pytest.raises(AssertionError) as raised:
+            assert_passed(one)
+        assert str(raised.value) == rejoinder.explain(one)
+    for wrong in ("x", None, report.summary):
+        for verb in (rejoinder.explain, assert_passed):
+            anything: Any = wrong
+            with pytest.raises(UsageError, match="is expected, and not a") as refused:
+                verb(anything)
+            assert refused.value.hint is not None and "Give " in refused.value.hint
 
 
 def test_the_words_of_a_failure_are_those_of_the_terminal(project: Project) -> None:

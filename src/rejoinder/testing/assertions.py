@@ -7,14 +7,16 @@ unfinished run and a run without a rate fail them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast
 
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.gates.rules import COMPARING
+from rejoinder.library.explaining import explain
+from rejoinder.library.rows import CaseVerdict
 from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NoRate, Rate
 from rejoinder.model.runs import TargetSummary
-from rejoinder.report.failure import explain, failure_words
+from rejoinder.report.failure import failure_words
 from rejoinder.report.gate import result_words, write_rules
 from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
@@ -43,13 +45,20 @@ def hides(info: pytest.ExceptionInfo[BaseException] | None) -> bool:
 __tracebackhide__ = hides
 
 
-def assert_passed(found: RunReport | Result) -> None:
-    """Fail unless a run passed, or one of its results. A case of several trials passes by its own rule; one in
+def assert_passed(found: RunReport | CaseVerdict | Result) -> None:
+    """Fail unless a run passed, or one of its cases or results. A case of several trials passes by its own rule; one in
     quarantine does not count."""
+    if isinstance(found, CaseVerdict):
+        if found.status not in ("passed", "apart"):
+            fail(explain(found))
+        return
     if isinstance(found, Result):
         if found.status != "passed" or found.is_spoilt:
             fail(explain(found))
         return
+    if not isinstance(cast("object", found), RunReport):
+        what = f"a report, a case or a result is expected, and not a {type(found).__name__}"
+        raise UsageError(what, "Give a report, or one of its `cases` or `results`.")
     refuse_unfinished(found)
     if found.summary.exit_code != 0 or not found.summary.finished:
         fail(_failures(found))
