@@ -174,6 +174,22 @@ def test_values_show_themselves_on_one_line(project: Project) -> None:
     assert repr(report.cases[1]) == "<CaseVerdict 'b' on 'it': failed, 0 of 1 passed>"
     assert repr(report.results).startswith("<Results: 2 in ")
     assert repr(suite().cases[0]) == "<Case 'a', line 0>"
+    turn = report.results[0].turns[0]
+    assert repr(turn) == "<TurnResult 1: failed, 'no'>"
+    assert repr(turn.checks[0]) == "<CheckResult 'match yes': failed, 'the reply does not match'>"
+    assert repr(report.run) == f"<Receipt {report.id}: completed, 2 planned on 'it'>"
+    again = rejoinder.run(suite())
+    compared = rejoinder.compare(report, again)
+    assert repr(compared) == f"<RunComparison {report.id} and {again.id}: cannot-tell, 2 matched, 0 differ>"
+    gated = rejoinder.gate(again, against=report, rules=["rate>=40%", "no-regression"])
+    assert repr(gated) == "<GateResult: cannot-tell (rate>=40% pass, no-regression cannot-tell)>"
+
+
+def test_hostile_values_show_themselves_on_one_line(project: Project) -> None:
+    hostile = "\x1b[31m\nx\u202e" + "y" * 5000
+    report = rejoinder.run(suite(replies=[hostile]))
+    for value in (report.results[1].turns[0], report.results[1].turns[0].checks[0], report.run):
+        assert len(repr(value)) < 400 and repr(value).isprintable(), repr(value)
 
 
 class Seen(HTMLParser):

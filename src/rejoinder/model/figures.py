@@ -489,6 +489,10 @@ class GateResult(Struct, frozen=True):
     confirm: str | None = None
     """The command that asks failures again which are not confirmed."""
 
+    def __repr__(self) -> str:
+        rules = ", ".join(f"{rule.rule} {rule.verdict}" for rule in self.rules)
+        return f"<GateResult: {self.verdict} ({rules})>"
+
     @property
     def has_unconfirmed(self) -> bool:
         return any(case.kind == "unconfirmed" for rule in self.rules for case in rule.cases)

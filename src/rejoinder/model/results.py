@@ -23,6 +23,7 @@ from rejoinder.model.tools import FaultOutcome
 # Bounds of numbers in files of a run folder: it may come from elsewhere, and a report adds and divides them.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
 LARGEST = 10**15
+_BRIEF = 60
 _Whole: TypeAlias = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 Real: TypeAlias = _Whole | float
 """A number that is written as read: 1 does not become 1.0."""
@@ -277,6 +278,11 @@ class UsageResult(Struct, frozen=True, gc=False, omit_defaults=True):
 NO_USAGE_RESULT = UsageResult(0, 0, 0)
 
 
+def in_brief(text: str) -> str:
+    """The beginning of a text in quotes, on one line."""
+    return repr(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}...")
+
+
 class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     check: str
     """The kind and its value as written: `match *72*`."""
@@ -310,6 +316,9 @@ class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def state(self) -> State:
         return "error" if self.error else "passed" if self.passed else "failed"
+
+    def __repr__(self) -> str:
+        return f"<CheckResult {in_brief(self.check)}: {self.state}, {in_brief(self.reason)}>"
 
 
 class SentMessages(Struct, frozen=True):
@@ -378,6 +387,10 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     def is_timed(self) -> bool:
         """Whether its duration was measured and is meaningful. A recording without times has 0."""
         return (self.model is not None or self.timed) and self.duration_s > 0
+
+    def __repr__(self) -> str:
+        reply = "no reply" if self.response is None else in_brief(self.response)
+        return f"<TurnResult {self.turn}: {'passed' if self.passed else 'failed'}, {reply}>"
 
 
 class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):

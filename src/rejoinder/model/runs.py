@@ -34,7 +34,7 @@ from rejoinder.model.given import CodeOfTarget
 from rejoinder.model.inputs import LONGEST_NAME, MOST_MODELS, Digests, GitState, Inputs
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.plans import Condition
-from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult
+from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult, in_brief
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
@@ -227,6 +227,10 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         _ = self.reported  # options of another type are found when the file is read
+
+    def __repr__(self) -> str:
+        targets = ", ".join(target.name for target in self.targets)
+        return f"<Receipt {self.id}: {self.status}, {self.planned} planned on {in_brief(targets)}>"
 
     @property
     def day(self) -> str:
