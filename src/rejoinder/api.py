@@ -27,7 +27,7 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.library.given import load_given
 from rejoinder.library.report import RunReport
 from rejoinder.library.suites import Suites
-from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for
+from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for, naming_the_argument
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.estimates import RunBounds
@@ -67,7 +67,7 @@ def run(
     observer: Observer | None = None,
 ) -> RunReport:
     """Run suites as a new run of their project. `target` replaces the targets that the suites name."""
-    with runs_kept_in(runs_folder):
+    with runs_kept_in(runs_folder), naming_the_argument():
         options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
         if answers.runs:
             raise UsageError("answers of earlier runs are for replay, grade and merge")
@@ -208,8 +208,9 @@ def estimate(
     from rejoinder.gates.forecast import foresee
 
     options = _checked(RunOptions(repeat=repeat, selection=selection, limits=limits))
-    suites, options = load_for(target, suite, options, asks=False)
-    return foresee(suites, options).bounds
+    with naming_the_argument():
+        suites, options = load_for(target, suite, options, asks=False)
+        return foresee(suites, options).bounds
 
 
 @outside_loop

@@ -19,6 +19,7 @@ from msgspec import structs
 from rejoinder.engine.retries import NO_REFUSALS, Refusals, Tries, read_retries
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
+from rejoinder.model.given import GIVE_AGAIN
 from rejoinder.model.providers import CALLABLE, row_of
 from rejoinder.model.runs import LimiterResult, TargetCalls
 from rejoinder.model.spending import Amount
@@ -415,13 +416,12 @@ class OpenTargets:
         if given.is_foreign:
             raise UsageError(
                 f"target `{target.name}` comes from a run folder that was not written by your rejoinder",
-                "Give the target again: rejoinder.resume(run, target=...). Or trust the folder: trust_folder=True.",
+                f"{GIVE_AGAIN} Or trust the folder: trust_folder=True.",
             )
         if names_secret(msgspec.json.encode(target.settings).decode()):
             raise UsageError(
                 f"target `{target.name}` was given with a secret, which is never written down",
-                "Give the target again: rejoinder.resume(run, target=...). With `${{ VARIABLE }}` in place of the"
-                " secret that is not necessary.",
+                f"{GIVE_AGAIN} With `${{{{ VARIABLE }}}}` in place of the secret that is not necessary.",
             )
 
     def _fill_in(self, target: Target, environment: Mapping[str, str]) -> Target:
