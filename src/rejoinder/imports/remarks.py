@@ -12,7 +12,7 @@ _MARK = re.compile(r"(?:(?<=[ \t\n\r])|\A)#")
 
 
 class Remarks:
-    """The comments of a document that nobody has taken yet."""
+    """The comments of a document that are not yet handed out."""
 
     def __init__(self, document: Document) -> None:
         self._lines = split_lines(document.text)

@@ -186,7 +186,7 @@ class Spot(Struct, frozen=True):
         return self.file.line(self.path) if self.row is None else self.row
 
     def above(self) -> list[Comment]:
-        """The comments above it, which nobody has taken."""
+        """The comments above it; each is handed out once."""
         return [] if self.row is not None else [Comment(text) for text in self.file.remarks.above(self.line)]
 
     def beside(self) -> str | None:
@@ -194,7 +194,7 @@ class Spot(Struct, frozen=True):
         return None if self.row is not None else self.file.remarks.beside(self.line)
 
     def within(self) -> list[Comment]:
-        """The comments in it, which nobody has taken."""
+        """The comments in it; each is handed out once."""
         if self.row is not None:
             return []
         found = self.file.remarks.within(self.line, self.file.last_line(self.path))

@@ -105,8 +105,8 @@ _OF_AGENTV = (
     " (`- contains: Paris`) and a plain text is `- llm_judge: {{criteria: ...}}`"
 )
 _OF_PROMPTFOO = (
-    "this is a configuration of promptfoo ({words}), which rejoinder cannot read; here `tests` are `evals`, each with"
-    " its own `prompt`, `assert` is `checks`, and `providers` are `targets`"
+    "this is a configuration of promptfoo ({words}); write a suite from it with `rejoinder import promptfoo FILE --out"
+    " DIR`"
 )
 
 

@@ -449,7 +449,7 @@ def _steps(asserted: Asserted, _: Assertions) -> Check:
 class Kind(Struct, frozen=True):
     check: Callable[[Asserted, Assertions], Check]
     differs: str | None = None
-    """How it differs; None if it means the same."""
+    """The difference; None if it means the same."""
     judges: bool = False
     scored: bool = False
     """Whether its threshold is ours."""

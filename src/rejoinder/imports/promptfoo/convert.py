@@ -79,11 +79,11 @@ def convert(source: SourceFile, bench: Workbench) -> None:
     """Add the suite of a configuration. Raises ImportFault."""
     root = source.spot
     if not isinstance(root.value, dict):
-        raise root.fault("this is no configuration of promptfoo: it is not a mapping")
+        raise root.fault("a configuration of promptfoo is a mapping, and this is not")
     if "redteam" in root:
         raise root["redteam"].fault("red teaming has no form here, so this configuration is not imported")
     if not {"prompts", "providers", "targets", "tests"} & set(root.value):
-        raise root.fault("this is no configuration of promptfoo: it has neither `prompts`, `providers` nor `tests`")
+        raise root.fault("this is not a configuration of promptfoo: it has neither `prompts`, `providers` nor `tests`")
     bench.suite(source, Conversion(root, bench).suite())
 
 
@@ -328,7 +328,7 @@ class Conversion:
 
 
 class Shape:
-    """How prompts and tests come together: one prompt for all, variants, or a case for each prompt."""
+    """The form in which prompts and tests meet: one prompt for all, variants, or a case for each prompt."""
 
     def __init__(self, conversion: Conversion, prompts: Prompts, blocks: list[Block], *, graded: bool) -> None:
         """`graded`: whether all cases share a check."""
@@ -432,7 +432,7 @@ class Shape:
         return {"evals": _apart(written)}
 
     def _grade(self) -> None:
-        """Add a check that always passes where there is none: to the suite, or to single cases."""
+        """Add a check that always passes to cases that lack one, unless the suite gets it."""
         if self._graded or self.is_graded:
             for entry in [] if self.is_graded else self._ungraded:
                 entry["checks"] = [*entry.get("checks", []), Commented({"min_words": 0}, _NO_CHECK)]
@@ -446,7 +446,7 @@ class Shape:
         return block.is_data and bool(block.tests) and not self._multiplied and not self.of.words.rendered
 
     def _of_file(self, block: Block) -> list[Any]:
-        """A data set that stays as it is."""
+        """A data set that is used unchanged."""
         assert block.path is not None
         self.of.bench.ledger.count_cases(len(block.tests))
         self.of.bench.ledger.map(block.spot)
@@ -545,7 +545,7 @@ def _is_called(prompt: Prompt, names: list[Any]) -> bool:
 
 
 def _checked(checks: list[Any]) -> Entry:
-    """The checks of all cases; comments alone are no list."""
+    """The checks of all cases; comments without a check make no list."""
     return dict.fromkeys(checks) if all(isinstance(one, Comment) for one in checks) else {"checks": checks}
 
 
@@ -584,7 +584,7 @@ def _sent(text: str) -> str:
 
 
 def _apart(entries: list[Any]) -> list[Any]:
-    """Cases with empty lines between them, where they are long."""
+    """Cases with empty lines between them, if they are long."""
     long = any(isinstance(one, dict) and len(one) > 1 for one in entries)
     apart: list[Any] = []
     for place, entry in enumerate(entries):

@@ -51,7 +51,7 @@ class Prompt(Struct, frozen=True):
     file: Path | None = None
     """The file that has exactly this text."""
     names: tuple[str, ...] = ()
-    """What tests and providers call it."""
+    """Its names in tests and providers."""
 
     @property
     def texts(self) -> list[str]:
@@ -211,7 +211,7 @@ def _of_flow(text: str) -> Any:
 
 
 def _messages(data: Any) -> tuple[tuple[str, str], ...] | None:
-    """The messages of a chat; None for anything else. Raises Lost for contents that are no text."""
+    """The messages of a chat; None for anything else. Raises Lost for contents other than text."""
     if isinstance(data, dict) and isinstance(data.get("messages"), list):
         data = data["messages"]
     if not isinstance(data, list) or not data or not all(isinstance(one, dict) and "role" in one for one in data):

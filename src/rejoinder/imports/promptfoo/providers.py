@@ -18,7 +18,7 @@ Target = dict[Any, Any]
 
 
 class Vendor(Struct, frozen=True):
-    """Our provider for one of theirs."""
+    """A provider of rejoinder, in place of a provider of promptfoo."""
 
     provider: str
     kinds: tuple[str, ...] = ("",)
@@ -183,7 +183,7 @@ class Targets:
         return slug(label or re.sub(r"^file://", "", written), self._names, "target")
 
     def _target(self, options: Spot, written: str, comments: list[Any]) -> Target:
-        for key, how in (("transform", "the reply is checked as it is"), ("delay", "use `rate`, or --workers")):
+        for key, how in (("transform", "the reply is checked unchanged"), ("delay", "use `rate`, or --workers")):
             if options[key].value:
                 comments.append(self._bench.ledger.leave_out(options[key], f"provider option {key}", how))
         for start, convert in _OWN:
@@ -248,7 +248,7 @@ class Targets:
                 comments.append(self._bench.ledger.approximate(config[key], f"provider setting {key}", how))
 
     def _loaded(self, spot: Spot, value: Any, comments: list[Any]) -> Any:
-        """The value of a setting, also where it is in a file."""
+        """The value of a setting, read from its file if it names one."""
         written = value[0] if isinstance(value, list) and len(value) == 1 else value
         if not isinstance(written, str) or not written.startswith("file://"):
             return value
@@ -297,7 +297,7 @@ class Targets:
         line = written.removeprefix("exec:").strip()
         if not line or re.search(r"[{}'\"$`\\]", line):
             raise Lost("exec", "the command line has signs that have a meaning here")
-        how = "the command gets the prompt alone, without options and context"
+        how = "the command gets only the prompt"
         comments.append(self._bench.ledger.approximate(options, "provider exec", how))
         return {"provider": "cli", "command": [*line.split(), "{PROMPT}"]}
 
@@ -312,7 +312,7 @@ _OWN: tuple[tuple[str, Callable[[Targets, Spot, str, list[Any]], Target]], ...] 
 
 
 def _flat(spot: Spot) -> list[Spot]:
-    """The providers, also those in a file."""
+    """The providers, including providers in a file."""
     found: list[Spot] = []
     for item in spot.items:
         value = item.value

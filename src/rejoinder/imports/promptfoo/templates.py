@@ -68,7 +68,7 @@ class Template(Struct, frozen=True):
 
     @property
     def names(self) -> set[str]:
-        """The variables that it uses, also those that loops and assignments define."""
+        """The variables that it uses, including names that loops and assignments define."""
         return set[str]().union(*map(_names, self.nodes))
 
     @property

@@ -66,7 +66,7 @@ KEYS_OF_CASES = frozenset(
         *("reply", "output_schema", "times", "context", "tool_sets", "tool_state", "canary"),
     )
 )
-"""Columns that a data set of ours would not take for variables."""
+"""Columns that a data set does not take for variables."""
 
 
 class Test(Struct, frozen=True):
@@ -90,7 +90,7 @@ class Block(Struct, frozen=True):
     path: Path | None = None
     """The file."""
     is_data: bool = False
-    """Whether the file is a data set of ours as it is: rows with nothing but variables."""
+    """Whether the file can be used unchanged: rows with nothing but variables."""
     comments: tuple[Comment, ...] = ()
 
 
@@ -175,7 +175,7 @@ def _has_marks(value: Any) -> bool:
 
 
 def _is_data(row: Spot) -> bool:
-    """Whether a row is one of our data sets as it is."""
+    """Whether a row has nothing but variables."""
     keys, cells = row.value.keys(), row.value.values()
     if any(key.startswith("__") or key in KEYS_OF_CASES or not re.fullmatch(r"[A-Za-z_]\w*", key) for key in keys):
         return False
@@ -206,7 +206,7 @@ def read_variables(values: Spot, bench: Workbench) -> tuple[dict[str, Any], list
 
 
 def _assertions_of(item: Spot) -> Iterator[Spot]:
-    """An assertion, or those of a file."""
+    """An assertion, or the assertions of a file."""
     value = item.value
     if isinstance(value, str) and re.fullmatch(r"file://.*\.(?:ya?ml|json)", value):
         path = item.locate(value.removeprefix("file://"))

@@ -58,7 +58,7 @@ class Words:
         return whole(value)
 
     def take_notes(self) -> list[str]:
-        """What was rendered since the last time."""
+        """Notes about texts that were rendered since the last call."""
         notes, self._notes = list(self._notes), {}
         return notes
 
