@@ -223,6 +223,8 @@ def matched(theirs: list[dict[str, Any]], ours: list[dict[str, Any]], targets: l
             differences.append({"rows": [len(left), len(right)]})
             counted["rows"] += max(len(left), len(right))
             continue
+        if Counter(map(_asked_there, left)) == Counter(map(_asked_here, right)):  # files of a pattern have no order
+            left, right = sorted(left, key=_asked_there), sorted(right, key=_asked_here)
         for row, one in zip(left, right, strict=True):
             counted["rows"] += 1
             counted["passed"] += bool(row["success"])
@@ -232,6 +234,14 @@ def matched(theirs: list[dict[str, Any]], ours: list[dict[str, Any]], targets: l
             else:
                 differences.append(_difference(row, one))
     return {**counted, "differences": differences}
+
+
+def _asked_there(row: dict[str, Any]) -> str:
+    return " ".join(str((row.get("prompt") or {}).get("raw")).split())
+
+
+def _asked_here(one: dict[str, Any]) -> str:
+    return " ".join(str((one.get("turns") or [{}])[0].get("prompt")).split())
 
 
 def _difference(row: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:

@@ -146,6 +146,9 @@ class Assertions:
             options["threshold"] = threshold
         if isinstance(weight, int | float) and not isinstance(weight, bool):
             options["weight"] = whole(weight)
+        name = spot["description"].value
+        if isinstance(name, str) and name.strip():
+            options["name"] = " ".join(name.split())[:_LONGEST_REASON]
         if isinstance(spot["metric"].value, str):
             options["metric"] = self._words.fill(spot["metric"].value, variables)
         return {**check, **options}

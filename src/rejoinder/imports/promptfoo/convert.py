@@ -45,7 +45,10 @@ _OF_THE_PROGRAM = frozenset(
     )
 )
 """Keys that change nothing in cases and checks."""
+_OF_RUNS = frozenset(("maxConcurrency", "showProgressBar", "cache", "generateSuggestions"))
 _HOW = {
+    "repeat": "use `run --repeat N`",
+    "delay": "set `rate` on the target",
     "tracing": "spans of a trace are not checked",
     "extensions": "hooks are code of promptfoo",
     "derivedMetrics": "sums of metrics are not computed",
@@ -162,6 +165,10 @@ class Conversion:
             found += self._lines(key)
             if key not in _OF_THE_PROGRAM:
                 found.append(self.bench.ledger.leave_out(self.root[key], key, _HOW.get(key, "it has no form here")))
+        for key, spot in self.root["evaluateOptions"].pairs:
+            if key not in _OF_RUNS:
+                how = _HOW.get(key, "it has no form here")
+                found.append(self.bench.ledger.leave_out(spot, f"evaluateOptions {key}", how))
         return found
 
     def _default_test(self) -> Spot:

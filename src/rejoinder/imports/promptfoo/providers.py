@@ -74,10 +74,11 @@ _OTHER_WORKS = (
     "transcription",
     "live",
     "agents",
-    "codex-sdk",
     "chatkit",
 )
 """Kinds of models that do not answer messages with a text."""
+_AGENTS = {"claude-agent-sdk": "claude", "claude-code": "claude", "codex-sdk": "codex", "codex-app-server": "codex"}
+"""Coding agents, by the target that is one here."""
 _SETTINGS = {
     "temperature": "temperature",
     **dict.fromkeys(
@@ -197,6 +198,8 @@ class Targets:
         if vendor is None or not rest:
             raise Lost(written[:60], "no provider of this name; name another target")
         kind, _, model = rest.partition(":")
+        if kind in _AGENTS:
+            raise Lost(written[:60], f"a coding agent; name the target `{_AGENTS[kind]}`")
         if kind in _OTHER_WORKS or (kind not in vendor.kinds and kind in ("assistant", "rerank")):
             raise Lost(written[:60], "only models that answer with a text, and embeddings, are supported")
         if kind not in vendor.kinds or not kind or not model:
