@@ -69,6 +69,10 @@ def prepared(config: dict[str, Any], url: str) -> dict[str, Any]:
     given = config.pop("targets", None) or config.get("providers") or ["echo"]
     providers = [one for one in (given if isinstance(given, list) else [given]) if one]
     config["providers"] = [provider(one, url) for one in providers][:MOST_PROVIDERS]
+    labels = Counter(one["label"] for one in config["providers"])
+    for number, one in enumerate(config["providers"]):
+        if labels[one["label"]] > 1:
+            one["label"] += f" {number}"
     for key in ("tracing", "outputPath", "env", "extensions", "derivedMetrics"):
         config.pop(key, None)
     return config
