@@ -27,7 +27,7 @@ COMMANDS = {
     "report": "Write a run, or two runs side by side, as one HTML file.",
     "compare": "Compare runs case by case: better, worse, or cannot tell.",
     "export": "Write a recorded run in the format of another tool.",
-    "import": "Make suites from files of other tools, or from recorded conversations.",
+    "import": "Make suites from files of other tools, or recordings.",
     "verify": "Check that nothing in a recorded run was changed or lost.",
     "replay": "Play a recorded run again, without any call.",
     "fork": "Fork a recorded conversation at a turn and change what follows.",
