@@ -200,6 +200,8 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned: Count
     chosen: ChosenCases | None = None
     """None where all cases of its suites were run."""
+    replayed: tuple[str, ...] = ()
+    """Targets of the user's own code, or of a server that is not a vendor's, that cassettes answered for."""
     judges_itself: bool = field(default_factory=bool)
     in_doubt: Count
     asked_again: Count = 0

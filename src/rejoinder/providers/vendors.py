@@ -124,6 +124,15 @@ def is_public_api(address: str) -> bool:
     return parts.scheme == "https" and (host in hosts or any(fnmatchcase(host, known) for known in _PUBLIC_HOSTS))
 
 
+def is_of_vendor(target: Target, environment: Mapping[str, str]) -> bool:
+    """Whether a public LLM API answers for a target, as far as its settings and the environment say."""
+    opening = _Opening(Settings(target, environment), Exchange(), ())
+    try:
+        return row_of(target.provider).cached and is_public_api(opening.address() or "")
+    except UsageError:
+        return False
+
+
 def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
     """Whether the environment holds everything that the provider needs, above all its key."""
     if not row_of(provider).over_http:
@@ -167,16 +176,27 @@ class _Opening:
         embeddings = OpenAiEmbeddings(f"{address}/embeddings", model, extra)
         return self._provider(wire, address, key, headers, embeddings)
 
+    def address(self) -> str | None:
+        """The address of the vendor's API, or the one that replaces it; None if the target has no such address."""
+        if self.name == "azure":
+            return self._endpoint()
+        vendor = {**_CHAT_VENDORS, "anthropic": _ANTHROPIC, "gemini": _GEMINI}.get(self.name)
+        return None if vendor is None else self._address(vendor)
+
+    def _endpoint(self) -> str | None:
+        endpoint = self.settings.text("endpoint") or self.settings.from_environment(_AZURE.addresses)
+        if endpoint is None or "://" in endpoint:
+            return endpoint
+        return f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
+
     def azure(self) -> ApiProvider:
         from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
 
         settings = self.settings
-        endpoint = settings.text("endpoint") or settings.from_environment(_AZURE.addresses)
+        endpoint = self._endpoint()
         if endpoint is None:
             hint = "Write it in the target, or set AZURE_OPENAI_ENDPOINT."
             raise MissingKey(f"target `{settings.target.name}` needs an `endpoint`", hint, _AZURE.addresses[:1])
-        if "://" not in endpoint:
-            endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
         key = None if settings.values.get("auth") else self._needed_key(_AZURE.keys)
         deployment = settings.text("deployment") or settings.needed("model")

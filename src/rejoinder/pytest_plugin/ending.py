@@ -14,6 +14,7 @@ from rejoinder.pytest_plugin.shared import SharedFolder
 from rejoinder.report.gate import result_words, write_rules
 from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
+from rejoinder.views.notes import notes_of
 from rejoinder.words.figures import no_rate_words, rate_words, sample_words
 from rejoinder.words.inert import one_line
 from rejoinder.words.numbers import count
@@ -56,6 +57,7 @@ def _of_report(report: RunReport) -> Conclusion:
     found = Conclusion(
         rows=(row if run.is_completed else f"{row} ({run.status})",),
         fails=not is_whole,
+        warnings=tuple(one_line(note.text) for note in notes_of(run, summary) if note.kind == "replayed"),
         properties=tuple(properties_of_run(report)),
     )
     confirm = confirm_of(report)
