@@ -10,7 +10,7 @@ import click
 
 from rejoinder.cli.output import echo, write_data, write_machine
 from rejoinder.errors import UsageError
-from rejoinder.imports.kinds import KINDS, ImportKind
+from rejoinder.imports.kinds import KINDS, ImportKind, ImportOption
 from rejoinder.words.numbers import count, listed
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def _command(kind: ImportKind) -> click.Command:
     @click.option(
         "--format", "form", type=click.Choice(["text", "json"]), default="text", help="Write the report as JSON."
     )
-    def command(path: Path, out: Path | None, strict: bool, form: str) -> None:
+    def command(path: Path, out: Path | None, strict: bool, form: str, choice: str = "") -> None:
         from rejoinder.imports.workbench import import_files
 
-        bench, report = import_files(kind, path, out)
+        bench, report = import_files(kind, path, out, choice)
         if form == "json":
             _write_json(bench, report)
         else:
@@ -47,7 +47,14 @@ def _command(kind: ImportKind) -> click.Command:
         if strict and report.lost:
             raise click.exceptions.Exit(1)
 
+    if kind.option is not None:
+        command.params.insert(1, _own_option(kind.option))
     return command
+
+
+def _own_option(option: ImportOption) -> click.Option:
+    values = click.Choice(option.values)
+    return click.Option([f"--{option.name}", "choice"], type=values, default=option.values[0], help=option.help)
 
 
 def _help(kind: ImportKind) -> str:

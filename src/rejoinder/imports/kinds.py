@@ -5,6 +5,16 @@ from __future__ import annotations
 from msgspec import Struct
 
 
+class ImportOption(Struct, frozen=True):
+    """A choice that an import leaves to its user."""
+
+    name: str
+    """Without the dashes."""
+    values: tuple[str, ...]
+    """The first is the default."""
+    help: str
+
+
 class ImportKind(Struct, frozen=True):
     name: str
     """The word behind `rejoinder import`."""
@@ -16,6 +26,9 @@ class ImportKind(Struct, frozen=True):
     """The names of its files in a folder, in lower case."""
     about: str
     """The rest of its help."""
+    inside: str = ""
+    """The folder in which its files usually are: for a file in it, the folder above may be read, too."""
+    option: ImportOption | None = None
 
 
 KINDS: tuple[ImportKind, ...] = (

@@ -14,6 +14,7 @@ from msgspec import Struct
 from rejoinder.errors import UsageError
 from rejoinder.imports.remarks import Remarks
 from rejoinder.project.files import FileFault, in_quotes, read_text
+from rejoinder.suite.datasets import SUFFIXES, read_rows
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.yaml import Document, YamlFault, parse_yaml
 from rejoinder.words.numbers import listed
@@ -88,9 +89,10 @@ class SourceFolder:
         return iter(sorted(found))
 
     def read(self, path: Path) -> SourceFile:
-        """A file of YAML or JSON. Raises ImportFault."""
+        """A file of YAML or JSON; a data set is not read yet. Raises ImportFault."""
         if path not in self._files:
-            self._files[path] = self._parsed(path)
+            is_data_set = path.name.lower().endswith(SUFFIXES)
+            self._files[path] = SourceFile(self, path, Document("", None)) if is_data_set else self._parsed(path)
         return self._files[path]
 
     def _parsed(self, path: Path) -> SourceFile:
@@ -143,6 +145,14 @@ class SourceFile:
     @property
     def spot(self) -> Spot:
         return Spot(self, (), self.document.data)
+
+    @property
+    def is_data_set(self) -> bool:
+        return self.document.node is None and self.path.name.lower().endswith(SUFFIXES)
+
+    def rows(self) -> Iterator[Spot]:
+        """The rows of a data set, or the items of a list. Raises ImportFault."""
+        return self.spot.rows_of(self.path) if self.is_data_set else self.spot.items
 
     def line(self, path: DocumentPath) -> int:
         return self.document.place(path, key=True)[0]
@@ -200,6 +210,10 @@ class Spot(Struct, frozen=True):
         found = self.file.remarks.within(self.line, self.file.last_line(self.path))
         return [Comment(text) for text in found]
 
+    def of(self, value: Any) -> Spot:
+        """Another value at the same place, such as one that is written here as JSON in a text."""
+        return Spot(self.file, self.path, value, self.row)
+
     def fault(self, what: str, how: str = "") -> ImportFault:
         return ImportFault(self.file.name, self.line, what, how)
 
@@ -227,7 +241,6 @@ class Spot(Struct, frozen=True):
     def rows_of(self, path: Path) -> Iterator[Spot]:
         """The rows of a CSV or JSONL file that is named here. Raises ImportFault."""
         from rejoinder.model import Problem
-        from rejoinder.suite.datasets import read_rows
 
         file = self.file.folder
         source = SourceFile(file, path, Document("", None))

@@ -22,8 +22,10 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".csv")
 class Workbench:
     """The account of an import, and the files that it makes."""
 
-    def __init__(self, folder: SourceFolder, out: Path | None) -> None:
+    def __init__(self, folder: SourceFolder, out: Path | None, choice: str = "") -> None:
         self.folder = folder
+        self.choice = choice
+        """The value of the kind's option."""
         self.out = None if out is None else Path(os.path.abspath(out))  # noqa: PTH100 - no link is resolved
         self.ledger = Ledger()
         self.made: dict[str, str] = {}
@@ -31,10 +33,10 @@ class Workbench:
         self._place = Path()
         """The folder of the current source, and of its suite, below the folder of all."""
 
-    def begin(self, path: Path) -> None:
-        """Begin with a source: what is made from here on is its."""
+    def begin(self, path: Path, *, is_alone: bool = False) -> None:
+        """Begin with a source: what is made from here on is its. The suite of a file that is alone needs no folder."""
         name = self.folder.name(path)
-        self._place = Path(name).parent
+        self._place = Path() if is_alone else Path(name).parent
         self.ledger.begin(name)
 
     def suite(self, source: SourceFile, document: dict[Any, Any]) -> None:
@@ -53,13 +55,17 @@ class Workbench:
 
     def reference(self, spot: Spot, path: Path) -> str:
         """The path of a source's file, as the suite has to write it. A file that is not below `out` is copied there."""
+        if self.out is None or path.is_relative_to(self.out):
+            return self.link(spot, path)
+        name = self.folder.name(path)
+        if self.made.setdefault(name, text := spot.text_of(path)) != text:
+            raise spot.fault(f"{in_quotes(name)} would be written twice", "Import into another folder.")
+        return self.link(spot, self.out / name)
+
+    def link(self, spot: Spot, path: Path) -> str:
+        """The path of a file or folder that stays where it is, as the suite has to write it."""
         start = (self.out or Path.cwd()) / self._place
         written = os.path.relpath(path, start).replace(os.sep, "/")
-        if self.out is not None and not path.is_relative_to(self.out):
-            name = self.folder.name(path)
-            if self.made.setdefault(name, text := spot.text_of(path)) != text:
-                raise spot.fault(f"{in_quotes(name)} would be written twice", "Import into another folder.")
-            written = os.path.relpath(self.out / name, start).replace(os.sep, "/")
         if "{{" in written:
             raise spot.fault(f"{in_quotes(written)} has braces in its name, where a suite fills in variables")
         return written
@@ -98,21 +104,23 @@ def suite_name(path: Path) -> str:
 _USUAL = frozenset({"promptfooconfig", "evals", "eval", "dataset"})
 
 
-def import_files(kind: ImportKind, path: Path, out: Path | None) -> tuple[Workbench, ImportReport]:
+def import_files(kind: ImportKind, path: Path, out: Path | None, choice: str = "") -> tuple[Workbench, ImportReport]:
     """Convert a file, or all of a folder. Nothing is written yet. Raises ImportFault if a single file cannot be
     imported; of a folder, the others still are."""
     module, _, name = kind.converts.partition(":")
     convert: Callable[[SourceFile, Workbench], None] = getattr(import_module(module), name)
     if os.path.isdir(path):  # noqa: PTH112 - an impossible name is just no folder
         folder = SourceFolder(path)
-        bench = Workbench(folder, out)
+        bench = Workbench(folder, out, choice)
         for source in _sources(kind, folder):
             _try(convert, source, bench)
     else:
-        folder = SourceFolder(path.parent)
-        bench = Workbench(folder, out)
-        bench.begin(folder.root / path.name)
-        convert(folder.read(folder.root / path.name), bench)
+        file = Path(os.path.abspath(path))  # noqa: PTH100 - a link to the file itself is the user's
+        is_inside = bool(kind.inside) and file.parent.name == kind.inside
+        folder = SourceFolder(file.parent.parent if is_inside else file.parent)
+        bench = Workbench(folder, out, choice)
+        bench.begin(file, is_alone=True)
+        convert(folder.read(file), bench)
     return bench, bench.ledger.report()
 
 
