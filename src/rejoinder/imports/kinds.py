@@ -40,4 +40,12 @@ KINDS: tuple[ImportKind, ...] = (
         "Assertions become checks, prompts a prompt or variants, providers targets. JavaScript and Python of the"
         " configuration is run by the suite, through a file that is written beside it, and never by the import.",
     ),
+    ImportKind(
+        "skills",
+        "evals of Agent Skills",
+        "rejoinder.imports.skills:convert",
+        ("evals.json", "*.evals.json"),
+        "The suite runs an agent that has the skill, and with `-m with-skill,without-skill` one that has not, too.",
+        inside="evals",
+    ),
 )

@@ -217,10 +217,11 @@ class Spot(Struct, frozen=True):
     def fault(self, what: str, how: str = "") -> ImportFault:
         return ImportFault(self.file.name, self.line, what, how)
 
-    def locate(self, written: str) -> Path:
-        """The path of a file that is named here. Raises ImportFault."""
+    def locate(self, written: str, beside: Path | None = None) -> Path:
+        """The path of a file that is named here, from its own file's folder or from that of another. Raises
+        ImportFault."""
         try:
-            return self.file.folder.locate(written, self.file.path)
+            return self.file.folder.locate(written, beside or self.file.path)
         except FileFault as fault:
             raise self.fault(fault.message) from None
 

@@ -63,7 +63,7 @@ class Workbench:
         return self.link(spot, self.out / name)
 
     def link(self, spot: Spot, path: Path) -> str:
-        """The path of a file or folder that stays where it is, as the suite has to write it."""
+        """The path of a file or folder that is not copied, as the suite has to write it."""
         start = (self.out or Path.cwd()) / self._place
         written = os.path.relpath(path, start).replace(os.sep, "/")
         if "{{" in written:
