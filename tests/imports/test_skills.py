@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rejoinder.suite.yaml import parse_yaml
-from tests.kit import Project, Raw, refusal
+from tests.kit import Project, Raw, case, follow, refusal, run, scripted
 
 SKILL: Raw = {
     "skill_name": "invoices",
@@ -168,3 +169,78 @@ def test_all_skills_of_a_folder(project: Project) -> None:
     report = project.run_json("import", "skills", ".", "--out", ".")
     assert report["files"] == ["a/evals/evals.yaml", "b/evals/evals.yaml"]
     assert parse_yaml(Path("a/evals/evals.yaml").read_text()).data["targets"][0]["skills"] == [".."]
+
+
+# Export
+
+
+def exported(project: Project, *arguments: str) -> tuple[Raw, list[str]]:
+    """The document on standard output, and what is lost."""
+    made = project.invoke("export", *arguments, "--to", "skills")
+    assert made.exit_code == 0, made.output
+    return json.loads(made.stdout), made.stderr.splitlines()
+
+
+def test_an_import_and_an_export_give_the_evals_back(project: Project) -> None:
+    evals = [
+        {
+            "id": 1,
+            "name": "overdue",
+            "prompt": "Which are {{ due }}?",
+            "expected_output": "Two.",
+            "files": ["evals/files/invoices.csv"],
+            "assertions": ["Names both", {"id": "sum", "text": "Says 310"}],
+            "tags": ["a"],
+        },
+        {"id": "two", "prompt": "Say hello.", "expected_output": "Hello.", "files": [], "assertions": []},
+    ]
+    project.write("skill/SKILL.md", "x")
+    project.write("skill/evals/files/invoices.csv", "a\n1\n")
+    project.write("skill/evals/evals.json", {"skill_name": "invoices", "evals": evals})
+    project.run("import", "skills", "skill", "--out", "skill")
+    assert exported(project, "skill/evals/evals.yaml") == ({"skill_name": "invoices", "evals": evals}, [])
+
+
+def test_the_cases_of_a_run_with_what_a_single_prompt_cannot_have(project: Project) -> None:
+    suite = {
+        "targets": [scripted("bot", "Hello Ines")],
+        "target": "bot",
+        "evals": [
+            case(
+                "plain",
+                {"contains": "Ines"},
+                {"not": {"icontains": "sorry"}},
+                {"is_json": True},
+                follow("Again.", {"min_words": 1}),
+                expected_messages=[{"role": "assistant", "content": "Hello Ines"}],
+            ),
+            {"id": "plan", "turns": [{"prompt": "One."}, {"prompt": "Two.", "checks": [{"min_words": 1}]}]},
+        ],
+    }
+    run(project, suite)
+    document, losses = exported(project)
+    assert document["skill_name"] == project.folder.name
+    plain, plan = document["evals"]
+    assert plain["expected_output"] == "Hello Ines"
+    assert plain["assertions"] == [
+        'The reply contains "Ines"',
+        'This is not true: The reply contains "sorry", in any letter case',
+    ]
+    assert plan["prompt"] == "One."
+    assert losses == [
+        "not exported: plain: follow-ups are left out",
+        "not exported: plain: the check `is_json` is left out",
+        "not exported: plan: turns after the first are left out",
+    ]
+
+
+def test_an_export_replaces_neither_the_suite_nor_takes_several(project: Project) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        project.write(
+            name, {"targets": [scripted("bot", "x")], "target": "bot", "evals": [case("one", {"equals": "x"})]}
+        )
+    assert "a.yaml" in refusal(project, "export", "a.yaml", "--to", "skills", "--out", "a.yaml")
+    project.run("run", "a.yaml", "b.yaml")
+    assert "the run has 2 suites" in refusal(project, "export", "--to", "skills")
+    project.run("export", "a.yaml", "--to", "skills", "--out", "x/evals.json")
+    assert json.loads(Path("x/evals.json").read_text())["evals"][0]["id"] == "one"
