@@ -48,4 +48,24 @@ KINDS: tuple[ImportKind, ...] = (
         "The suite runs an agent that has the skill, and with `-m with-skill,without-skill` one that has not, too.",
         inside="evals",
     ),
+    ImportKind(
+        "deepeval",
+        "goldens of DeepEval",
+        "rejoinder.imports.deepeval:convert",
+        ("*goldens*.json", "*goldens*.jsonl", "*goldens*.csv"),
+        "Goldens of one turn become cases with a prompt, scenarios become simulated users, and recorded turns become"
+        " plans with a recording.",
+    ),
+    ImportKind(
+        "inspect",
+        "data sets of Inspect",
+        "rejoinder.imports.inspect:convert",
+        ("*.jsonl", "*.csv", "*dataset*.json"),
+        "Samples become cases. Inspect names a scorer in code, so that --check says how replies are checked.",
+        option=ImportOption(
+            "check",
+            ("auto", "includes", "match", "exact", "model_graded"),
+            "Check replies as this scorer of Inspect does; auto: the target has to occur.",
+        ),
+    ),
 )

@@ -26,6 +26,8 @@ _LABELS = frozenset({"difficulty", "priority", "type", "domain", "notes", "note"
 _TOP = frozenset({*_LISTS, "skill_name", "skill", "name", "description"})
 _PARTS = frozenset({"SKILL.md", "references", "scripts", "assets"})
 """The files and folders of a skill by its specification: an agent that has the skill has them."""
+_FOLDER = "evals"
+"""The folder of the file, inside the skill's."""
 _USUAL_JUDGE = "anthropic/claude-haiku-4-5"
 _AGENT = {"provider": "claude"}
 _PERMISSIONS = Comment("permissions: { edit: allow, execute: allow } # if the skill writes files or runs scripts")
@@ -103,7 +105,8 @@ class _Reader:
         self.ledger = bench.ledger
         self.ids = Ids()
         self.cases = 0
-        self.base = (_skill_folder(source) or source.path.parent) / "SKILL.md"
+        folder = source.path.parent
+        self.base = (_skill_folder(source) or (folder.parent if folder.name == _FOLDER else folder)) / "SKILL.md"
         """Paths of files are relative to its folder."""
 
     def case(self, spot: Spot) -> Iterator[Any]:
