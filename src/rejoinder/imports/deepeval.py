@@ -28,8 +28,10 @@ _ABOUT = (
     "To test another target: rejoinder run FILE -m TARGET",
 )
 _BOTH = frozenset({"context", "name", "comments", "additional_metadata", "custom_column_key_values", "id"})
-_SINGLE = _BOTH | {"input", "actual_output", "expected_output", "retrieval_context", "source_file"}
-_SINGLE |= {"tools_called", "expected_tools"}
+_SINGLE = _BOTH | {
+    *("input", "actual_output", "expected_output", "retrieval_context", "source_file"),
+    *("tools_called", "expected_tools"),
+}
 _SEVERAL = _BOTH | {"scenario", "turns", "expected_outcome", "user_description", "persona"}
 _TURN = frozenset({"role", "content", "user_id", "tools_called", "latency_ms"})
 _NO_CONTEXT = "it is kept as metadata, and no check reads it"
@@ -172,7 +174,7 @@ class _Goldens:
         return case | ({"conversation_checks": judged} if judged else {"checks": [says_nothing, {"min_words": 1}]})
 
     def _plan(self, turns: list[_Row], name: str) -> dict[Any, Any]:
-        """What the user said, as a plan, and the replies as a recording."""
+        """A plan with the messages of the user. The replies are recorded."""
         lost: list[Comment] = []
         if turns[0].text("role") == "assistant":
             lost.append(

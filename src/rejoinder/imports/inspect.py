@@ -60,7 +60,7 @@ class _Samples:
         self.is_scored = False
         """Whether a check was chosen by the option."""
         self.renamed: set[str] = set()
-        """Columns that are read in the place of others."""
+        """Columns that are read under another name."""
 
     def sample(self, spot: Spot) -> Iterator[Any]:
         """The case of a sample, or the comment in its place."""
@@ -138,7 +138,7 @@ class _Samples:
         return [literal(text) for text in texts]
 
     def _check(self, target: Spot | None, choices: list[str]) -> dict[Any, Any]:
-        """What is expected, as checks."""
+        """Checks for the target."""
         targets = [] if target is None else [str(one.value) for one in target.items if str(one.value).strip()]
         if target is None or not targets:
             return {"checks": [Comment("the sample has no target"), {"min_words": 1}]}
