@@ -44,6 +44,7 @@ COMMANDS = {
     "secret": "Save secrets that all your suites can use; none is printed.",
     "ci": "Publish a run's results to a CI server.",
     "cache": "Show and clear the answers that `run --cache` has stored.",
+    "bench": "Fetch and run published benchmarks: MT-Bench, SYCON, MINT, IFEval.",
     "judge": "Test a judge against human labels.",
     "trust": "Allow .env files to set addresses that receive your keys.",
     "schema": "Print the JSON Schema of suites, targets or configuration.",
