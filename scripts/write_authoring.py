@@ -32,7 +32,10 @@ NAMED = {
     "conversationItem": "Item",
 }
 """Definitions with a type of their own."""
-MAPPINGS = ("message", "part", "user", "shards", "metadata", "formatting", "criterion", "wantedCall", "replyPart")
+MAPPINGS = (
+    *("message", "part", "user", "shards", "metadata", "formatting", "criterion", "wantedCall", "wantedField"),
+    "replyPart",
+)
 """Definitions whose keys are completed. Other mappings are not described further."""
 CLASSES = {"case": "Case", "turn": "Turn"}
 OTHER_FORMS = ("AgentV", "Another name for", "(as under `execution`)")

@@ -173,6 +173,8 @@ SHORTEST: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     **dict.fromkeys(("is_json", "contains_json", "is_refusal"), ((), {})),
     "json_schema": (({"type": "object"},), {}),
     "json_path": (("$.a",), {"equals": None}),
+    "effort": ((), {"max_turns": 2}),
+    "field_accuracy": ((), {"fields": {"a": {"expected": 1}}}),
     "is_xml": ((), {"elements": ["a/b"]}),
     "levenshtein": ((), {"expected": "x", "max": 2}),
     "rouge_l": ((), {"expected": "x", "threshold": 0.5}),

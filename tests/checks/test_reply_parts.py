@@ -61,6 +61,7 @@ SOME: dict[str, Any] = {
     "levenshtein": {"expected": "x", "max": 2000},
     **{kind: {"expected": "x", "threshold": 0} for kind in ("rouge_l", "similar", "semantic")},
     "compare": {"reply": "x"},
+    "field_accuracy": {"fields": {"a": {"expected": 1}}, "threshold": 0},
     "python": "checks:polite",
     "webhook": "http://127.0.0.1:1/x",
     "check": "polite",

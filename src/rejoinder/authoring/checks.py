@@ -10,7 +10,7 @@ from typing import Literal, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from rejoinder.authoring.keys import Checks, Criterion, FollowUp, Item, Occurrences, WantedCall
+from rejoinder.authoring.keys import Checks, Criterion, FollowUp, Item, Occurrences, WantedCall, WantedField
 from rejoinder.authoring.pieces import CheckEntry, Value, entry, keys
 
 __all__ = [
@@ -28,8 +28,10 @@ __all__ = [
     "contains_any",
     "contains_json",
     "cost",
+    "effort",
     "ends_with",
     "equals",
+    "field_accuracy",
     "file_contains",
     "file_exists",
     "file_unchanged",
@@ -61,6 +63,7 @@ __all__ = [
     "rubric",
     "semantic",
     "similar",
+    "skill_used",
     "starts_with",
     "tool_calls",
     "webhook",
@@ -392,12 +395,28 @@ def finish_reason(reasons: str | Sequence[str], /, **beside: Unpack[CheckKeys]) 
     return entry("finish_reason", reasons, beside, _CHECK_KEYS)
 
 
+def field_accuracy(
+    *,
+    fields: Mapping[str, WantedField | Mapping[str, Value]],
+    threshold: float | None = None,
+    **beside: Unpack[ScoredCheckKeys],
+) -> CheckEntry:
+    """Several fields of the JSON in the reply have to be right; the score is their weighted share.
+
+    `fields`: The fields, each by its path (RFC 9535): $.total, or just total.
+    `threshold`: The minimum share of right fields; 1 by default.
+    """
+    return entry("field_accuracy", keys({"fields": fields, "threshold": threshold}), beside, _SCORED_CHECK_KEYS)
+
+
 def tool_calls(
     calls: Sequence[str | WantedCall | Mapping[str, Value]] | None = None,
     *,
     mode: Literal["in_order", "any_order", "exact"] | None = None,
     min: int | None = None,
     max: int | None = None,
+    subset: Sequence[str | WantedCall | Mapping[str, Value]] | None = None,
+    schema: bool | None = None,
     **beside: Unpack[CheckKeys],
 ) -> CheckEntry:
     """The tools that the reply has to call: a list of calls in their order, or a mapping that says more.
@@ -407,10 +426,56 @@ def tool_calls(
         only these (exact).
     `min`: The minimum number of tool calls.
     `max`: The maximum number of tool calls; 0 forbids them.
+    `subset`: The only calls that the reply may make: each call that it makes has to be like one of these.
+    `schema`: Whether the arguments of each call have to satisfy the JSON Schema of its tool, and the tool to exist.
     """
     return entry(
-        "tool_calls", keys({"calls": calls, "mode": mode, "min": min, "max": max}, "calls"), beside, _CHECK_KEYS
+        "tool_calls",
+        keys({"calls": calls, "mode": mode, "min": min, "max": max, "subset": subset, "schema": schema}, "calls"),
+        beside,
+        _CHECK_KEYS,
     )
+
+
+def effort(
+    *,
+    max_tool_calls: int | None = None,
+    min_tool_calls: int | None = None,
+    max_turns: int | None = None,
+    min_turns: int | None = None,
+    max_tokens: int | None = None,
+    min_tokens: int | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """The conversation up to this reply has to keep within these bounds.
+
+    `max_tool_calls`: The maximum number of tool calls.
+    `min_tool_calls`: The minimum number of tool calls.
+    `max_turns`: The maximum number of turns.
+    `min_turns`: The minimum number of turns.
+    `max_tokens`: The maximum number of tokens, sent and received.
+    `min_tokens`: The minimum number of tokens, sent and received.
+    """
+    return entry(
+        "effort",
+        keys(
+            {
+                "max_tool_calls": max_tool_calls,
+                "min_tool_calls": min_tool_calls,
+                "max_turns": max_turns,
+                "min_turns": min_turns,
+                "max_tokens": max_tokens,
+                "min_tokens": min_tokens,
+            }
+        ),
+        beside,
+        _CHECK_KEYS,
+    )
+
+
+def skill_used(names: str | Sequence[str], /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+    """The agent has to use this skill; a list: each of these."""
+    return entry("skill_used", names, beside, _CHECK_KEYS)
 
 
 def file_exists(paths: str | Sequence[str], /, **beside: Unpack[CheckKeys]) -> CheckEntry:

@@ -27,6 +27,21 @@ class Occurrences(TypedDict):
     """The maximum number of times."""
 
 
+class WantedField(TypedDict):
+    """A field that is expected in the JSON of a reply."""
+
+    expected: Value
+    """The expected value."""
+    kind: NotRequired[Literal["exact", "number", "date", "fuzzy"]]
+    """The comparison: equal as JSON (exact, the default), numbers with a tolerance (number), days in any common form
+    (date), or similar texts (fuzzy)."""
+    tolerance: NotRequired[float]
+    """For a number the largest difference, for a date in days (both 0 by default), for fuzzy the share of the text
+    that may differ (0.2 by default)."""
+    weight: NotRequired[float]
+    """The weight of this field in the score; 1 by default."""
+
+
 class WantedCall(TypedDict):
     """A call that is expected: the tool's name, or a mapping with its name and arguments."""
 

@@ -33,6 +33,7 @@ from rejoinder.model import (
     Workspace,
     kind_of,
 )
+from rejoinder.model.tools import Offered
 
 T = TypeVar("T")
 
@@ -97,6 +98,14 @@ class Port(Protocol):
 
     def evidence(self) -> Evidence:
         """The input of the user's own checks."""
+        ...
+
+    def heard(self) -> tuple[Reply, ...]:
+        """The replies of the conversation so far, with the one that is checked."""
+        ...
+
+    def offered(self) -> tuple[Offered, ...]:
+        """The tools that the model is offered."""
         ...
 
     def judge_name(self, target: str | None) -> str:

@@ -30,7 +30,7 @@ _MODULES: dict[str, str] = {
 }
 """Modules of checks that ask something. None is named like a check: `rejoinder.checks.compare` is a function for
 authors of suites."""
-_FAMILIES = ("json_checks", "tools", "workspaces", "xml_checks")
+_FAMILIES = ("json_checks", "tools", "workspaces", "xml_checks", "json_fields", "agent_work")
 """Modules of plain checks that are imported if a check is not found among those already imported."""
 
 

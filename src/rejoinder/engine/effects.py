@@ -91,6 +91,8 @@ class Grade(Struct, frozen=True, gc=False):
     """The first words, where a simulated user thought of them."""
     part: ReplyPart | None = None
     """The part of the reply that is judged; None: the whole."""
+    heard: tuple[Reply, ...] = ()
+    """The replies so far, this turn's last."""
     whole: bool = False
     """Whether the transcript is judged, and not this turn's reply."""
 

@@ -42,6 +42,7 @@ from rejoinder.model import (
     Verdict,
 )
 from rejoinder.model.checks import ReplyPart
+from rejoinder.model.tools import Offered
 from rejoinder.runs.journal import JournalError, Told
 from rejoinder.validation.roles import find_embedder, find_target, judge_for
 
@@ -263,6 +264,12 @@ class _Port:
         said = tuple(Said(turn, *pair) for turn, pair in enumerate(zip(asked, effect.replies, strict=True), 1))
         facts = (prepared.case, self.question(), said, effect.reply, prepared.suite.formatting)
         return gather_evidence(*facts, target=prepared.target.name, trial=job.trial)
+
+    def heard(self) -> tuple[Reply, ...]:
+        return self._effect.heard
+
+    def offered(self) -> tuple[Offered, ...]:
+        return self._maker.offered
 
     def judge_name(self, target: str | None) -> str:
         judge = judge_for(self._job.prepared, target)

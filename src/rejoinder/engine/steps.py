@@ -119,7 +119,9 @@ def _ask_afresh(talk: Talk, level: Level, expected: str | None) -> Part[Turn | N
     checks = tuple(item.check for item in level.items if item.check is not None)
     said: tuple[tuple[str, ...], tuple[str, ...]] = (), (reply.text,)
     part = talk.part_of(first.step)
-    verdicts = verdicts_of((yield Grade(1, checks, reply, first.messages, *said, expected, talk.opened, part)))
+    verdicts = verdicts_of(
+        (yield Grade(1, checks, reply, first.messages, *said, expected, talk.opened, part, (reply,)))
+    )
     passed = level_state(level, checks, verdicts) == "passed"
     turn = Turn(turn=1, depth=0, prompt=first.prompt, passed=passed, reply=reply, verdicts=verdicts)
     return structs.replace(turn, messages=first.messages)

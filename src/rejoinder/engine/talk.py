@@ -71,7 +71,19 @@ class Talk:
     """What was said so far."""
 
     __slots__ = (
-        *("_history", "_starts", "control", "known", "opened", "opening", "prompt", "prompts", "replies", "turns"),
+        *(
+            "_history",
+            "_starts",
+            "control",
+            "heard",
+            "known",
+            "opened",
+            "opening",
+            "prompt",
+            "prompts",
+            "replies",
+            "turns",
+        ),
     )
 
     def __init__(self, opening: Opening) -> None:
@@ -82,6 +94,7 @@ class Talk:
         """What the next turn is called by."""
         self.turns: list[Turn] = []
         self.replies: list[str] = []
+        self.heard: list[Reply] = []
         self.prompts: list[str] = []
         """What was said after the opening."""
         self.control: Turn | None = None
@@ -119,6 +132,7 @@ class Talk:
 
     def hear(self, reply: Reply) -> None:
         self.replies.append(reply.text)
+        self.heard.append(reply)
         self._history += reply.before
         self._history.append(ChatMessage("assistant", reply.text))
 
@@ -217,7 +231,10 @@ def to_grade(
 ) -> Grade:
     assert asked.reply is not None
     said, replies = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
-    return Grade(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened, part)
+    return Grade(
+        *(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened, part),
+        tuple(talk.heard),
+    )
 
 
 def grade_by(

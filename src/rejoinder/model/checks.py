@@ -310,6 +310,25 @@ class FinishReason(Check, frozen=True, tag="finish_reason"):
     reasons: Names
 
 
+class WantedField(Struct, frozen=True):
+    """A field that is expected in the JSON of a reply."""
+
+    expected: str
+    """The value, as JSON text."""
+    kind: Literal["exact", "number", "date", "fuzzy"] = "exact"
+    tolerance: float | None = None
+    """For a number the largest difference, for a date in days, for `fuzzy` as a share of the text."""
+    weight: float = 1.0
+
+
+class FieldAccuracy(Check, frozen=True, kw_only=True, tag="field_accuracy"):
+    """Several fields of the JSON in the reply have to be right; the score is their weighted share."""
+
+    fault = "fields of the JSON are missing or wrong"
+    fields: Annotated[dict[str, WantedField], "The fields, each by its path (RFC 9535): $.total, or just total."]
+    threshold: Annotated[Share | None, "The minimum share of right fields; 1 by default."] = None
+
+
 class WantedCall(Struct, frozen=True):
     """A call of a tool that is expected of a reply."""
 
@@ -346,6 +365,39 @@ class ToolCalls(Check, frozen=True, tag="tool_calls"):
         Key("max"),
         "The maximum number of tool calls; 0 forbids them.",
     ] = None
+    subset: Annotated[
+        tuple[WantedCall, ...],
+        "The only calls that the reply may make: each call that it makes has to be like one of these.",
+        Meta(extra_json_schema={"minItems": 1}),
+    ] = ()
+    schema: Annotated[
+        bool, "Whether the arguments of each call have to satisfy the JSON Schema of its tool, and the tool to exist."
+    ] = False
+
+
+class Effort(Check, frozen=True, kw_only=True, tag="effort"):
+    """The conversation up to this reply has to keep within these bounds."""
+
+    fault = "it took too much or too little effort"
+    of_text = False
+    tells = True
+    max_tool_calls: Annotated[Count | None, "The maximum number of tool calls."] = None
+    min_tool_calls: Annotated[Count | None, "The minimum number of tool calls."] = None
+    max_turns: Annotated[Count | None, "The maximum number of turns."] = None
+    min_turns: Annotated[Count | None, "The minimum number of turns."] = None
+    max_tokens: Annotated[Count | None, "The maximum number of tokens, sent and received."] = None
+    min_tokens: Annotated[Count | None, "The minimum number of tokens, sent and received."] = None
+
+
+class SkillUsed(Check, frozen=True, tag="skill_used"):
+    """The agent has to use this skill; a list: each of these."""
+
+    fault = "a skill was not used"
+    of_text = False
+    names: Annotated[
+        tuple[Annotated[str, Reading.PATTERN, Meta(extra_json_schema={"minLength": 1})], ...],
+        Meta(min_length=1, extra_json_schema={"type": ["string", "array"], "minLength": 1}),
+    ]
 
 
 _Files: TypeAlias = Annotated[

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.durations import seconds_of
+from rejoinder.field_values import refuse_expected
 from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
 from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote, without_follow_ups
 from rejoinder.model import checks as kinds
@@ -329,6 +330,43 @@ def _tool_calls(kind: type[Check], value: Any, at: str, texts: Texts, shared: Sh
     return check
 
 
+def _effort(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    check = _read_fields(kind, value, at, texts, shared)
+    names = ("tool_calls", "turns", "tokens")
+    bounds = {name: (getattr(check, f"min_{name}"), getattr(check, f"max_{name}")) for name in names}
+    if all(pair == (None, None) for pair in bounds.values()):
+        texts.problem("missing-field", at, "`effort` needs a bound, such as `max_tool_calls: 5`")
+    for name, (least, most) in bounds.items():
+        if least is not None and most is not None and least > most:
+            message = f"`max_{name}: {most}` is less than `min_{name}: {least}`"
+            texts.problem("out-of-range", f"{at}.max_{name}", message)
+    return check
+
+
+def _field_accuracy(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    fields: dict[str, kinds.WantedField] = {}
+    for written, field in value["fields"].items():
+        place = f"{at}.fields.{written}"
+        path = texts.text(written, place)
+        path = path if path.startswith("$") else f"$.{path}"
+        compile_path(path, place, texts)
+        fields[path] = _wanted_field(field, place, texts)
+    if not fields:
+        texts.problem(
+            "missing-field", f"{at}.fields", "`field_accuracy` needs fields: `fields: {total: {expected: 12}}`"
+        )
+    own = {"threshold": value["threshold"]} if "threshold" in value else {}
+    return kinds.FieldAccuracy(**{**shared, **own}, fields=fields)
+
+
+def _wanted_field(value: dict[str, Any], at: str, texts: Texts) -> kinds.WantedField:
+    expected = texts.tree(value["expected"], f"{at}.expected")
+    kind, tolerance = value.get("kind", "exact"), value.get("tolerance")
+    if (why := refuse_expected(kind, expected, tolerance)) is not None:
+        texts.problem("out-of-range", f"{at}.{why[0]}", why[1])
+    return kinds.WantedField(msgspec.json.encode(expected).decode(), kind, tolerance, float(value.get("weight", 1.0)))
+
+
 def _wanted_calls(values: list[Any], at: str, texts: Texts) -> tuple[kinds.WantedCall, ...]:
     return _each(_wanted_call, values, at, texts)
 
@@ -350,9 +388,14 @@ def _wanted_call(value: Any, at: str, texts: Texts) -> kinds.WantedCall:
 def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mode: bool) -> None:
     """Report conditions that no reply can satisfy, or that every reply satisfies."""
     wanted = sum(call.times for call in check.calls)
+    if any(call.times != 1 for call in check.subset):
+        texts.problem(
+            "out-of-range", f"{at}.subset", "`times` has no effect in `subset`, which says what may be called"
+        )
     least = max(wanted, check.least or 0)
-    if not check.calls and check.least is None and check.most is None:
-        texts.problem("missing-field", f"{at}.calls", "`tool_calls` needs `calls`, or their number: `min` or `max`")
+    if not check.calls and check.least is None and check.most is None and not check.subset and not check.schema:
+        message = "`tool_calls` needs `calls`, their number (`min` or `max`), `subset` or `schema: true`"
+        texts.problem("missing-field", f"{at}.calls", message)
     elif not check.calls and has_mode:
         texts.problem("missing-field", f"{at}.calls", "`mode` says how `calls` are compared, and there are none")
     elif check.most is not None and least > check.most:
@@ -502,6 +545,8 @@ _READERS: dict[type[Check], Reader] = {
     kinds.JsonSchema: _json_schema,
     kinds.JsonPath: _json_path,
     kinds.ToolCalls: _tool_calls,
+    kinds.Effort: _effort,
+    kinds.FieldAccuracy: _field_accuracy,
     kinds.FileContains: _file_contains,
     kinds.WorkspaceDiff: _workspace_diff,
     kinds.LlmJudge: _llm_judge,

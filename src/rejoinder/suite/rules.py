@@ -30,7 +30,7 @@ BEFORE = "the follow-up before it"
 OF_SUITE = "the suite's own follow-up"
 """The cause that keeps a follow-up from being sent."""
 _MEANINGS: tuple[str, ...] = ("outcome", "expected_outcome")
-_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
+_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l", "field_accuracy"})
 _SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
 """Checks whose score may be anything from 0 to 1."""
 _UNSCORED = {
@@ -40,7 +40,7 @@ _UNSCORED = {
 }
 _OF_WHOLE_REPLIES = {
     *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
-    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
+    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls", "effort", "skill_used"),
 }
 """Checks that cannot apply to a part of a reply."""
 _BESIDE = frozenset(

@@ -290,7 +290,7 @@ def _type(fault: _Fault) -> Iterator[Violation]:
     if isinstance(value, float) and not isfinite(value) and wants_number:
         yield _beyond_numbers(fault)
         return
-    message = _must_be(fault, types)
+    message = _must_be(fault, _list(types))
     quote = instead = None
     if fault.key == "pass" and type(value) is int:
         instead = f'"{value} of {value + 1}"'
@@ -453,7 +453,8 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
 def _enum(fault: _Fault) -> Iterator[Violation]:
     options = [str(option) for option in fault.details["options"]]
     advice = _meant_option(fault, options)
-    message = _must_be(fault, options) + (f"; {advice.words}" if advice and fault.value is not None else "")
+    message = _must_be(fault, listed([f"`{one}`" for one in options], "or"))
+    message += f"; {advice.words}" if advice and fault.value is not None else ""
     code = fault.rule.get("x-code") or ("out-of-range" if isinstance(fault.value, str) else "wrong-type")
     yield Violation(code, fault.path, message, instead=advice.instead if advice else None)
 
@@ -499,10 +500,10 @@ def _list(words: list[str]) -> str:
     return listed([_TYPE_WORDS.get(word, f"`{word}`") for word in words], "or")
 
 
-def _must_be(fault: _Fault, words: list[str]) -> str:
+def _must_be(fault: _Fault, wanted: str) -> str:
     if fault.value is None:
-        return f"{fault.name} has no value; it must be {_list(words)}"
-    return f"{fault.name} must be {_list(words)}, not {_name_value(fault.value)}"
+        return f"{fault.name} has no value; it must be {wanted}"
+    return f"{fault.name} must be {wanted}, not {_name_value(fault.value)}"
 
 
 def _name_value(value: Any) -> str:
