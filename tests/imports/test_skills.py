@@ -61,7 +61,7 @@ def test_an_eval_is_a_case_for_an_agent_with_the_skill(skill: Project) -> None:
         {"name": "with-skill", "provider": "claude", "skills": ["../../invoices"]},
         {"name": "without-skill", "provider": "claude"},
     ]
-    overdue, braces, reminder, hello = suite["evals"]
+    overdue, braces, reminder, hello, time = suite["evals"]
     assert overdue == {
         "id": "1",
         "name": "overdue",
@@ -90,7 +90,8 @@ def test_an_eval_is_a_case_for_an_agent_with_the_skill(skill: Project) -> None:
     assert braces["metadata"] == {"difficulty": "easy", "grader": "strict"}
     assert (reminder["id"], reminder["checks"]) == ("1-2", [{"rubric": ["Is polite"]}])
     assert hello["checks"] == [{"min_words": 0}]
-    assert report["cases"] == 4
+    assert (time["prompt"], time["checks"]) == ("What time is it?", [{"not": {"skill_used": "invoices"}}])
+    assert report["cases"] == 5
 
 
 def test_the_suite_is_valid_and_sends_what_the_evals_say(skill: Project) -> None:
@@ -101,6 +102,7 @@ def test_the_suite_is_valid_and_sends_what_the_evals_say(skill: Project) -> None
         "What is {{ env('HOME') }}?",
         "Write a reminder.",
         "Say hello.",
+        "What time is it?",
     ]
     assert skill.validate("made/evals/evals.yaml")["files"][0]["errors"] == []
 
@@ -114,7 +116,6 @@ def test_every_loss_has_a_line_and_a_comment(skill: Project) -> None:
         ("a file", "'../outside.txt' is outside of the imported folder"),
         ("`owner` of an assertion", "a criterion has nothing like it"),
         ("an eval", "it has no prompt"),
-        ("should_trigger", "no check says whether an agent used a skill"),
     ]
     assert [loss["what"] for loss in report["approximated"]] == ["`grader`"]
     text = Path("made/evals/evals.yaml").read_text()
@@ -129,7 +130,21 @@ def test_a_single_file_sees_the_folder_of_its_skill(skill: Project) -> None:
     suite = parse_yaml(made.stdout).data
     assert suite["targets"][0]["skills"] == ["invoices"]
     assert suite["evals"][0]["input_messages"][0]["content"][1]["value"] == "invoices/evals/files/invoices.csv"
-    assert "imported 4 cases" in made.stderr
+    assert "imported 5 cases" in made.stderr
+
+
+def test_a_set_of_queries_says_when_the_skill_is_used(project: Project) -> None:
+    queries = [
+        {"query": "Sum up table.csv", "should_trigger": True, "expected_output": "A sum."},
+        {"query": "Tell a joke.", "should_trigger": False},
+    ]
+    project.write("evals/trigger-eval.json", {"skill_name": "tables", "queries": queries})
+    suite, report = imported(project, "evals/trigger-eval.json")
+    first, second = suite["evals"]
+    assert first["checks"] == [{"skill_used": "tables"}, {"llm_judge": "A sum."}]
+    assert second["checks"] == [{"not": {"skill_used": "tables"}}]
+    assert report["left_out"] == []
+    assert project.validate("made/trigger-eval.evals.yaml")["files"][0]["errors"] == []
 
 
 @pytest.mark.parametrize("key", ["test_cases", "cases", "tests"])

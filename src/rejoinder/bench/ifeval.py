@@ -9,7 +9,7 @@ from rejoinder.bench.checks import MODULE
 from rejoinder.bench.figures import Cases, Figure, rate
 from rejoinder.bench.instructions import INSTRUCTIONS, follows, follows_loosely
 from rejoinder.bench.sources import Rows, SourceFault, json_rows, text_of
-from rejoinder.imports.texts import literal, literal_values
+from rejoinder.imports.texts import literal, literal_tree
 from rejoinder.model import Result
 
 PROMPTS = "input_data.jsonl"
@@ -29,7 +29,7 @@ def _case(row: dict[str, Any]) -> dict[str, Any]:
     unknown = [one["instruction"] for one in wanted if one["instruction"] not in INSTRUCTIONS]
     if unknown:
         raise SourceFault(PROMPTS, f"prompt {row['key']} has the unknown instruction {unknown[0]}")
-    values = [literal_values(one) for one in wanted]
+    values = [literal_tree(one) for one in wanted]
     checks = [{"python": {"call": f"{MODULE}:follows", "with": one}, "name": one["instruction"]} for one in values]
     return {
         "id": f"if-{row['key']}",

@@ -7,7 +7,7 @@ from typing import Any
 from rejoinder.bench.checks import MODULE
 from rejoinder.bench.figures import Cases, Figure, rate
 from rejoinder.bench.sources import Rows, SourceFault, json_rows, text_of
-from rejoinder.imports.texts import literal, literal_values
+from rejoinder.imports.texts import literal, literal_tree
 from rejoinder.model import Result
 
 TASKS = ("gsm8k", "math", "mmlu", "theoremqa", "hotpotqa")
@@ -32,7 +32,7 @@ def suite(files: Rows) -> dict[str, Any]:
 
 def _case(task: str, row: dict[str, Any]) -> dict[str, Any]:
     kind, reference = _answer(task, row)
-    check = {"python": {"call": f"{MODULE}:solved", "with": {"kind": kind, "reference": literal_values(reference)}}}
+    check = {"python": {"call": f"{MODULE}:solved", "with": {"kind": kind, "reference": literal_tree(reference)}}}
     again = {"prompt": _WRONG, "times": _MOST - 1, "checks": [check]}
     prompt = literal(text_of(row, "prompt").strip())
     return {"id": f"{task}-{row['id']}", "tags": [task], "prompt": prompt, "checks": [check, again]}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rejoinder.imports.sources import SourceFile, Spot
-from rejoinder.imports.texts import Ids, literal, literal_values, unpacked
+from rejoinder.imports.texts import Ids, literal, literal_tree, unpacked
 from rejoinder.imports.workbench import Workbench, suite_name
 from rejoinder.words.numbers import beginning
 from rejoinder.yaml_text import Comment, Commented
@@ -233,7 +233,7 @@ class _Goldens:
         """Everything else, as metadata."""
         kept: dict[Any, Any] = {}
         for key in ("additional_metadata", "custom_column_key_values"):
-            kept |= literal_values(row.mapping(key))
+            kept |= literal_tree(row.mapping(key))
         if source := row.text("source_file"):
             kept["source_file"] = literal(source)
         for key in ("context", "retrieval_context"):
@@ -241,11 +241,11 @@ class _Goldens:
                 key == "context" and "scenario" in row.keys and not row.at("turns").value
             ):
                 kept[self.ledger.approximate(row.at(key), f"`{key}`", _NO_CONTEXT)] = None
-                kept[key] = literal_values(texts)
+                kept[key] = literal_tree(texts)
         for key in row.keys.keys() - known:
             if row.at(key).value not in (None, [], {}, False):
                 kept[self.ledger.approximate(row.at(key), f"`{key}`", _NO_CONTEXT)] = None
-                kept[literal(key)] = literal_values(row.at(key).value)
+                kept[literal(key)] = literal_tree(row.at(key).value)
         return {"metadata": kept} if kept else {}
 
 
@@ -260,7 +260,7 @@ def _calls(spot: Spot) -> Iterator[dict[str, Any]]:
 
 def _wanted(call: dict[str, Any]) -> Any:
     """A call as a check expects it. DeepEval compares outputs only on demand."""
-    name, arguments = literal(call["name"]), literal_values(call["arguments"])
+    name, arguments = literal(call["name"]), literal_tree(call["arguments"])
     return {"name": name, "arguments": arguments} if arguments else name
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rejoinder.imports.sources import ImportFault, SourceFile, Spot
-from rejoinder.imports.texts import Ids, literal, literal_values, unpacked, written
+from rejoinder.imports.texts import Ids, literal, literal_tree, unpacked, written
 from rejoinder.imports.workbench import Workbench
 from rejoinder.project.files import in_quotes
 from rejoinder.yaml_text import Comment, Commented
@@ -182,10 +182,10 @@ class _Samples:
         """The sample's metadata, and the columns that Inspect does not read."""
         names = {name for path in read for name in path}
         found = unpacked(spot["metadata"]).value
-        kept = literal_values(found) if isinstance(found, dict) else {}
+        kept = literal_tree(found) if isinstance(found, dict) else {}
         for key, one in spot.pairs:
             if key not in _SAMPLE and key not in names and one.value not in (None, ""):
-                kept.setdefault(literal(key), literal_values(one.value))
+                kept.setdefault(literal(key), literal_tree(one.value))
         return kept
 
 
@@ -198,7 +198,7 @@ def _call(spot: Spot, number: int) -> dict[str, Any]:
     arguments = spot["arguments"].value
     call: dict[str, Any] = {"id": literal(made) if isinstance(made, str) and made else f"call-{number}"}
     call["name"] = literal(name)
-    return call | ({"arguments": literal_values(arguments)} if isinstance(arguments, dict) and arguments else {})
+    return call | ({"arguments": literal_tree(arguments)} if isinstance(arguments, dict) and arguments else {})
 
 
 def _choices(spot: Spot) -> list[str]:

@@ -44,7 +44,7 @@ KINDS: tuple[ImportKind, ...] = (
         "skills",
         "evals of Agent Skills",
         "rejoinder.imports.skills:convert",
-        ("evals.json", "*.evals.json"),
+        ("evals.json", "*.evals.json", "*trigger*eval*.json"),
         "The suite runs an agent that has the skill, and with `-m with-skill,without-skill` one that has not, too.",
         inside="evals",
     ),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rejoinder.imports.sources import ImportFault, SourceFile, Spot
-from rejoinder.imports.texts import Ids, literal, literal_values, text_at
+from rejoinder.imports.texts import Ids, literal, literal_tree, text_at
 from rejoinder.imports.workbench import Workbench
 from rejoinder.project.files import in_quotes
 from rejoinder.yaml_text import Comment
@@ -52,7 +52,9 @@ def convert(source: SourceFile, bench: Workbench) -> None:
         elif key not in _TOP:
             suite[bench.ledger.leave_out(spot, f"`{key}`", "a suite has nothing like it")] = None
     suite |= _targets(source, bench, top)
-    reader = _Reader(source, bench)
+    folder = _skill_folder(source)
+    skill = literal(name.value) if name is not None else folder.name if folder is not None else None
+    reader = _Reader(source, bench, skill)
     suite["evals"] = [case for spot in evals for case in reader.case(spot)]
     bench.ledger.count_cases(reader.cases)
     if not reader.cases:
@@ -100,9 +102,10 @@ def _skill_folder(source: SourceFile) -> Path | None:
 class _Reader:
     """Evals as cases."""
 
-    def __init__(self, source: SourceFile, bench: Workbench) -> None:
+    def __init__(self, source: SourceFile, bench: Workbench, skill: str | None) -> None:
         self.bench = bench
         self.ledger = bench.ledger
+        self.skill = skill
         self.ids = Ids()
         self.cases = 0
         folder = source.path.parent
@@ -112,10 +115,6 @@ class _Reader:
     def case(self, spot: Spot) -> Iterator[Any]:
         """The case of an eval, or the comment in its place."""
         prompt = text_at(spot, *_PROMPTS)
-        if "should_trigger" in spot:
-            yield self.ledger.leave_out(spot, "should_trigger", "no check says whether an agent used a skill")
-            if prompt is None or not any(key in spot for key in (*_OUTCOMES, *_CRITERIA)):
-                return
         if prompt is None:
             yield self.ledger.leave_out(spot, "an eval", "it has no prompt")
             return
@@ -125,7 +124,7 @@ class _Reader:
         case["id"] = self.ids.take(spot["id"], f"eval-{self.cases}")
         case |= self._words(spot)
         case |= self._prompt(spot, prompt)
-        used = {*self._graded(spot, case), prompt.path[-1]}
+        used = {*self._graded(spot, case), prompt.path[-1], "should_trigger"}
         case |= self._rest(spot, used)
         yield case
 
@@ -190,12 +189,28 @@ class _Reader:
             if isinstance(spot[key].value, list):
                 criteria += self._criteria(spot[key])
                 yield key
+        checks = [*self._trigger(spot["should_trigger"])]
         if any(not isinstance(one, Comment) for one in criteria):
-            case["checks"] = [{"rubric": criteria}]
+            checks.append({"rubric": criteria})
+        else:
+            case |= dict.fromkeys(criteria)
+            if outcome is not None and checks:
+                checks.append({"llm_judge": case["outcome"]})
+        if outcome is None and not checks:
+            checks = [Comment("the eval says nothing about a good reply"), {"min_words": 0}]
+        if checks:
+            case["checks"] = checks
+
+    def _trigger(self, spot: Spot) -> Iterator[Any]:
+        """The check that the agent uses the skill, or leaves it alone."""
+        if not isinstance(spot.value, bool):
             return
-        case |= dict.fromkeys(criteria)
-        if outcome is None:
-            case["checks"] = [Comment("the eval says nothing about a good reply"), {"min_words": 0}]
+        if self.skill is None:
+            yield self.ledger.leave_out(spot, "`should_trigger`", "the file does not name the skill")
+            return
+        self.ledger.map(spot)
+        used = {"skill_used": self.skill}
+        yield used if spot.value else {"not": used}
 
     def _criteria(self, spot: Spot) -> Iterator[Any]:
         names = Ids()
@@ -232,11 +247,11 @@ class _Reader:
         read = {"id", "name", "title", "description", "intent", "category", "tags", "files", "input_files", *used}
         kept: dict[Any, Any] = {}
         for key, one in spot.pairs:
-            if key in read or key == "should_trigger" or one.value in (None, "", [], {}):
+            if key in read or one.value in (None, "", [], {}):
                 continue
             if key in _LABELS:
                 self.ledger.map(one)
             else:
                 kept[self.ledger.approximate(one, f"`{key}`", "it is kept as metadata, and nothing checks it")] = None
-            kept[literal(key)] = literal_values(one.value)
+            kept[literal(key)] = literal_tree(one.value)
         return {"metadata": kept} if kept else {}

@@ -13,13 +13,15 @@ def literal(text: str) -> str:
     return text.replace("{{", "{{ '{{' }}")
 
 
-def literal_values(value: Any) -> Any:
-    """The same for all texts in a value, without keys that are not texts."""
+def literal_tree(value: Any) -> Any:
+    """A value in whose texts our suites fill in nothing."""
     if isinstance(value, str):
         return literal(value)
+    if isinstance(value, list):
+        return [literal_tree(one) for one in value]
     if isinstance(value, dict):
-        return {literal(str(key)): literal_values(one) for key, one in value.items()}
-    return [literal_values(one) for one in value] if isinstance(value, list) else value
+        return {key: literal_tree(one) for key, one in value.items()}
+    return value
 
 
 def written(value: Any) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.imports.promptfoo.shims import SCRIPTS, Shims
-from rejoinder.imports.promptfoo.templates import literal, literal_tree
 from rejoinder.imports.promptfoo.words import Lost, Words, whole
 from rejoinder.imports.sources import Spot
+from rejoinder.imports.texts import literal, literal_tree
 from rejoinder.imports.verified import refusal_of
 from rejoinder.imports.workbench import Workbench
 from rejoinder.yaml_text import Comment, Commented

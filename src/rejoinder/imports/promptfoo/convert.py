@@ -10,10 +10,11 @@ from rejoinder.imports.promptfoo.assertions import Assertions
 from rejoinder.imports.promptfoo.prompts import Prompt, Prompts, read_prompts
 from rejoinder.imports.promptfoo.providers import Targets
 from rejoinder.imports.promptfoo.shims import Shims
-from rejoinder.imports.promptfoo.templates import literal, literal_tree, read_template
+from rejoinder.imports.promptfoo.templates import read_template
 from rejoinder.imports.promptfoo.tests import Block, Test, read_tests, read_variables
 from rejoinder.imports.promptfoo.words import Lost, Words, render, resolved, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
+from rejoinder.imports.texts import literal, literal_tree
 from rejoinder.imports.workbench import Workbench
 from rejoinder.yaml_text import Comment, Commented, without_comments
 

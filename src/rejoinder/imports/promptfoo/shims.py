@@ -7,9 +7,9 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from rejoinder.imports.promptfoo.templates import literal_tree
 from rejoinder.imports.promptfoo.words import Lost
 from rejoinder.imports.sources import Spot
+from rejoinder.imports.texts import literal_tree
 from rejoinder.imports.workbench import Workbench
 
 SCRIPTS = ("javascript", "python")

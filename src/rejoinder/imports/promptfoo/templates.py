@@ -25,6 +25,7 @@ from rejoinder.imports.promptfoo.expressions import (
     names_in,
     read_expression,
 )
+from rejoinder.imports.texts import literal
 
 _PIECE = re.compile(
     r"""\{\{-?\s*(?P<output>(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^"'}]|\}(?!\}))*?)\s*(?P<right>-?)\}\}
@@ -87,22 +88,6 @@ class Template(Struct, frozen=True):
         rendering = _Rendering()
         rendering.write(self.nodes, dict(names))
         return "".join(rendering.pieces)
-
-
-def literal(text: str) -> str:
-    """A text in which our suites fill in nothing."""
-    return text.replace("{{", "{{ '{{' }}")
-
-
-def literal_tree(value: Any) -> Any:
-    """A value in whose texts our suites fill in nothing."""
-    if isinstance(value, str):
-        return literal(value)
-    if isinstance(value, list):
-        return [literal_tree(one) for one in value]
-    if isinstance(value, dict):
-        return {key: literal_tree(one) for key, one in value.items()}
-    return value
 
 
 def has_marks(text: str) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rejoinder.imports.promptfoo.expressions import TemplateFault
-from rejoinder.imports.promptfoo.templates import Template, has_marks, literal, read_template
+from rejoinder.imports.promptfoo.templates import Template, has_marks, read_template
+from rejoinder.imports.texts import literal
 
 _LONGEST_NOTE = 80
 
