@@ -182,9 +182,9 @@ Suites: TypeAlias = OneSuite | Sequence[OneSuite]
 
 def each_of(given: Suites) -> list[OneSuite]:
     """The suites of a list, or the only one."""
-    if isinstance(given, Suite | str | Path | Mapping) or not isinstance(given, Iterable):
+    if isinstance(given, Suite | str | Path | Mapping) or not isinstance(given, Iterable | None):
         return [given]
-    return list(given)
+    return list(given or ())
 
 
 def path_of(given: object) -> Path:
@@ -221,7 +221,7 @@ def load(
     system_prompt: str | None = None,
 ) -> Suite | list[Suite]:
     """Load a suite from a file, or from a mapping whose relative paths are in `folder`; a list of them is loaded as a
-    list. A `Suite` is returned as it is, loaded, unless options change it. `target` and `system_prompt` replace the
+    list. A `Suite` is returned unchanged, but loaded, if there are no options. `target` and `system_prompt` replace the
     suite's own. Raises SuiteError with every mistake."""
     options = _load_options(target, targets_file, system_prompt)
     several = each_of(suite)
