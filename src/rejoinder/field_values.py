@@ -33,7 +33,7 @@ def read_number(value: Any) -> float | None:
 
 
 def read_dates(value: Any, *, unclear: bool = False) -> list[date]:
-    """The days that a text may mean. `unclear`: also those of forms in which day and month may be either."""
+    """The days that a text may mean. `unclear`: including forms in which day and month may be either."""
     if not isinstance(value, str) or len(value) > LONGEST:
         return []
     text = " ".join(value.split())

@@ -159,8 +159,8 @@ class CountedCheckKeys(TypedDict, total=False):
     """Checked on the reply of every turn, not only of the first. Only for checks of the suite and of the first
     level."""
     count: int | Occurrences | Mapping[str, Value]
-    """How often the text or pattern has to occur: at least this number of times, or within bounds; once unless given.
-    Only for contains, icontains, match and regex."""
+    """The required number of occurrences of the text or pattern: at least this number of times, or within bounds;
+    once unless given. Only for contains, icontains, match and regex."""
     follow_up: FollowUp
     """Sent when this check fails, with the checks of the next reply."""
     on: Literal["last", "transcript"]

@@ -18,8 +18,8 @@ Checks: TypeAlias = "Sequence[Item] | Mapping[str, Value]"
 
 
 class Occurrences(TypedDict):
-    """How often the text or pattern has to occur: at least this number of times, or within bounds; once unless given.
-    Only for contains, icontains, match and regex."""
+    """The required number of occurrences of the text or pattern: at least this number of times, or within bounds;
+    once unless given. Only for contains, icontains, match and regex."""
 
     min: NotRequired[int]
     """The minimum number of times; 0 by default."""
@@ -291,7 +291,7 @@ class FollowUp(FollowUpPrompt, frozen=True, kw_only=True, repr_omit_defaults=Tru
     prompts: Sequence[str | TextFile | Mapping[str, Value]] | None = None
     """Several follow-ups instead of one `prompt`, each sent in its turn until a reply passes."""
     times: int | None = None
-    """How often the `prompt` is sent at most, until a reply passes; 1 by default."""
+    """The maximum number of times that the `prompt` is sent, until a reply passes; 1 by default."""
     checks: Checks
     """Checks of the reply to this follow-up."""
     hint: Literal["look", "wrong", "kind", "answer"] | None = None

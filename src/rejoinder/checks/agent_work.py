@@ -1,4 +1,4 @@
-"""How much work an answer took, and which skills an agent used for it: `effort` and `skill_used`."""
+"""The work that an answer took, and the skills that an agent used for it: `effort` and `skill_used`."""
 
 from __future__ import annotations
 

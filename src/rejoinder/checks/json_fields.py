@@ -19,7 +19,7 @@ from rejoinder.model import FieldAccuracy, Verdict, WantedField, reaches, weight
 from rejoinder.words.numbers import beginning, share
 
 FUZZY_TOLERANCE = 0.2
-"""How much a text may differ, as a share, unless the author says."""
+"""The share of a text that may differ, unless the author sets it."""
 LONGEST_FUZZY = 100_000
 """Maximum characters of a text that is compared."""
 LONGEST_SHOWN = 60

@@ -1,7 +1,7 @@
 """The part of a reply that checks see: found once for each reply, and the places of evidence put back into the reply.
 
-A reply without the part fails its checks: it is neither empty nor whole for them, so that no check that forbids
-something passes for want of a text.
+A reply without the part fails its checks: it is neither empty nor whole for them, so that a check that forbids
+something does not pass because there is no text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Places: TypeAlias = tuple[tuple[int, int, int], ...]
 """Pieces of a text that are pieces of the reply: where each begins in the text and in the reply, and its length."""
 
 
-class Taken(Struct, frozen=True):
+class ReplyPartText(Struct, frozen=True):
     """A part of a reply."""
 
     text: str
@@ -51,9 +51,9 @@ class Taken(Struct, frozen=True):
         return of_reply(span[0]), of_reply(max(span[0], span[1] - 1)) + (span[1] > span[0])
 
 
-async def take_part(part: ReplyPart, context: Context) -> Taken | Lack:
+async def take_part(part: ReplyPart, context: Context) -> ReplyPartText | Lack:
     """The part of a reply, or the reason why there is none."""
-    taken: Taken | Lack = strip_reply(part, context.reply.text)
+    taken: ReplyPartText | Lack = strip_reply(part, context.reply.text)
     if part.pattern is not None:
         taken = _by_pattern(part.pattern, taken)
     elif part.path is not None:
@@ -61,7 +61,7 @@ async def take_part(part: ReplyPart, context: Context) -> Taken | Lack:
     elif part.function is not None:
         stripped = structs.replace(context.reply, text=taken.text)
         taken = await _by_function(part.function, structs.replace(context, reply=stripped))
-    if isinstance(taken, Taken) and not taken.text.strip():
+    if isinstance(taken, ReplyPartText) and not taken.text.strip():
         return _missing(part)
     return taken
 
@@ -79,9 +79,9 @@ def _broken(reason: str) -> Lack:
 # Taking away
 
 
-def strip_reply(part: ReplyPart, reply: str) -> Taken:
+def strip_reply(part: ReplyPart, reply: str) -> ReplyPartText:
     """The reply without what is to be taken away. Something taken away leaves no white space at the ends."""
-    taken = Taken(reply, ((0, 0, len(reply)),))
+    taken = ReplyPartText(reply, ((0, 0, len(reply)),))
     if "thinking" in part.strip:
         taken = _kept(taken, _outside_thinking(taken.text))
     if "fences" in part.strip:
@@ -118,7 +118,7 @@ def _between(removed: list[Span], length: int) -> Iterator[Span]:
     yield position, length
 
 
-def _kept(taken: Taken, slices: Iterable[Span]) -> Taken:
+def _kept(taken: ReplyPartText, slices: Iterable[Span]) -> ReplyPartText:
     """These pieces of a text, joined."""
     old = taken.places or ()
     starts = [start for start, _, _ in old]
@@ -132,13 +132,13 @@ def _kept(taken: Taken, slices: Iterable[Span]) -> Taken:
             count = min(end, begins + size) - start
             places.append((length, place + start - begins, count))
             length, start = length + count, start + count  # noqa: PLW2901 - the rest of the slice
-    return Taken("".join(texts), tuple(places) or ((0, 0, 0),))
+    return ReplyPartText("".join(texts), tuple(places) or ((0, 0, 0),))
 
 
 # Looking for
 
 
-def _by_pattern(pattern: str, taken: Taken) -> Taken | Lack:
+def _by_pattern(pattern: str, taken: ReplyPartText) -> ReplyPartText | Lack:
     from rejoinder.checks.patterns import PatternTimeout, search
 
     try:
@@ -146,22 +146,22 @@ def _by_pattern(pattern: str, taken: Taken) -> Taken | Lack:
     except PatternTimeout as timeout:
         return _broken(str(timeout))
     if match is None:
-        return Taken("")
+        return ReplyPartText("")
     group = 1 if match.re.groups and match[1] is not None else 0
     return _kept(taken, [match.span(group)])
 
 
-def _by_path(path: str, text: str) -> Taken | Lack:
+def _by_path(path: str, text: str) -> ReplyPartText | Lack:
     from rejoinder.checks.json_checks import PathFault, first_value
 
     try:
-        return Taken(first_value(path, text) or "")
+        return ReplyPartText(first_value(path, text) or "")
     except PathFault as fault:
         return _broken(str(fault))
 
 
-async def _by_function(function: PythonCheck, context: Context) -> Taken | Lack:
+async def _by_function(function: PythonCheck, context: Context) -> ReplyPartText | Lack:
     from rejoinder.checks.user_code import call_for_text
 
     answer = await call_for_text(function, context)
-    return _broken(answer.message) if isinstance(answer, Failure) else Taken(answer)
+    return _broken(answer.message) if isinstance(answer, Failure) else ReplyPartText(answer)

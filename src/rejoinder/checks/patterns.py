@@ -85,8 +85,8 @@ def search(pattern: str, flags: str, text: str) -> Any:
 
 
 def count_texts(pieces: Sequence[str], text: str, *, any_case: bool = False) -> tuple[int, tuple[Span, ...]]:
-    """How often texts occur in this order, without overlaps, and the first places; at most one more than
-    MOST_COUNTED."""
+    """The number of times that texts occur in this order, without overlaps, and the first places; at most one more
+    than MOST_COUNTED."""
     folded = text.casefold() if any_case else text
     found = _count(_occurrences([piece.casefold() for piece in pieces] if any_case else pieces, folded))
     return found[0], tuple(unfold(text, folded, span) for span in found[1])

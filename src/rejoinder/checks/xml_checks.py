@@ -28,7 +28,7 @@ _START = re.compile(r"<(?=[^\W\d][\w.-]*[\s/>:])|<(?=\?xml\s)")
 
 
 class _Undecided(Exception):
-    """It cannot be told whether there is XML; the message says why."""
+    """Whether there is XML cannot be decided; the message says why."""
 
 
 class _Xml(Struct, frozen=True):
@@ -36,7 +36,7 @@ class _Xml(Struct, frozen=True):
 
     span: Span | None = None
     elements: frozenset[str] = frozenset()
-    """Those of the wanted elements that it has."""
+    """The required elements that it has."""
     fault: str = ""
 
 
@@ -121,7 +121,7 @@ class _Reader:
         self.deepest = max((path.count("/") + 1 for path in wanted), default=0)
         self.found: set[str] = set()
         self.last_tag: int | None = None
-        """Where the tag that ends the root begins."""
+        """The beginning of the tag that ends the root."""
         self._depth = 0
         self._path: list[str] = []
         self.parser = parser = expat.ParserCreate("utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from rejoinder.checks.base import Context, Lack, Post, Work
-from rejoinder.checks.parts import Taken, take_part
+from rejoinder.checks.parts import ReplyPartText, take_part
 from rejoinder.checks.registry import grade, grade_plain
 from rejoinder.engine.briefs import message_of, with_brief
 from rejoinder.engine.call_maker import CallMaker
@@ -75,7 +75,7 @@ class Player:
         """The candidate's replies of this attempt."""
         self._others: list[Reply] = []
         """All other replies of this attempt, except those of embeddings and tools."""
-        self._parts: dict[tuple[int, str], Taken | Lack] = {}
+        self._parts: dict[tuple[int, str], ReplyPartText | Lack] = {}
         """The parts of replies that are checked, by turn and reply."""
         self._cut_off: list[CutOff] = []
         self._tools = self._new_tools()

@@ -741,7 +741,7 @@ class FollowUp(Struct, frozen=True):
     ask: Asks = "failed"
     """`always`: it is also sent after a right reply, to doubt it."""
     again: bool = False
-    """Whether it is the follow-up before it, sent once more or in other words: the depth stays."""
+    """Whether it repeats the follow-up before it, with the same or a different message: the depth stays."""
 
 
 def kind_of(check: type[Check] | Check) -> str:
