@@ -119,6 +119,16 @@ def test_two_prompts_that_differ_stand_open_with_their_words_compared(
     assert tab.logged == []
 
 
+def test_on_a_phone_the_crumbs_tell_suite_and_runs(desk: Desk, serve: Serve, tabs: Tabs):
+    base, (a, b) = serve(desk.folder), (run.run.id for run in (desk.a, desk.b))
+    for path, words in {f"/runs/{b}": f"run {b[-4:]}", f"/compare/{a}/{b}": f"run {a[-4:]} and {b[-4:]}"}.items():
+        tab = tabs(f"{base}{path}", screen=Screen(390))
+        assert tab.text(".crumbs .runid") == words
+        cut = "() => [...document.querySelectorAll('.crumbs a')].filter(one => one.scrollWidth > one.clientWidth)"
+        assert tab.page.evaluate(f"({cut})().length") == 0
+        assert tab.overflow() <= 0
+
+
 def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):
     tab = tabs(serve(desk.folder))
     tab.page.click("table tbody th a >> nth=0")

@@ -37,7 +37,7 @@ from rejoinder.report.page.overview import (
     window_title,
 )
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
-from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
+from rejoinder.report.page.shell import BOTH, MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
 from rejoinder.run_files import write_whole
 from rejoinder.views.cases import Prompts, Run, prompts_of
 from rejoinder.views.clusters import known_clusters
@@ -270,7 +270,7 @@ def _write_pairs(
     page = Page(
         title=f"{head.title}: {names.b} against {names.a}",
         crumb=head.title,
-        run=f"{names.a} and {names.b}",
+        run=BOTH.join((names.a, names.b)),
         overview=comparison_overview(
             comparison, notes=choice.words, why=why_of_pairs(b.summary, "#", known_clusters(a.results))
         ),

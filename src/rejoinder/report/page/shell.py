@@ -25,6 +25,8 @@ LEVEL = 6
 """Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
 MOST_PLAIN = 200
 """Rows of the plain table."""
+BOTH = " and "
+"""Between the ids of two runs."""
 _DATA = "application/octet-stream"
 
 
@@ -137,7 +139,7 @@ def _crumbs(page: Page) -> Iterator[Markup]:
         yield _crumb("above", words, href)
     yield _crumb("suite", page.crumb, page.suite_at or ("" if page.run else page.at))
     if page.run:
-        yield _crumb("runid", run_words(page.run), page.at, page.run)
+        yield _crumb("runid", run_words(*page.run.split(BOTH)), page.at, page.run)
     yield element("li", {"id": "here", "dir": "auto"})
 
 
@@ -147,9 +149,15 @@ def _crumb(kind: str, words: str, href: str, whole: str | None = None) -> Markup
     return element("li", {"class": kind}, link)
 
 
-def run_words(run: str) -> str:
-    """`run 6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay unchanged."""
-    return f"run {run[-4:]}" if is_run_id(run) else run
+def run_words(*runs: str) -> str:
+    """`run 6fdf`, `run c8c5 and 51e0`"""
+    names = " and ".join(map(short_run, runs))
+    return f"run {names}" if all(map(is_run_id, runs)) else names
+
+
+def short_run(run: str) -> str:
+    """`6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay unchanged."""
+    return run[-4:] if is_run_id(run) else run
 
 
 def _span(words: str) -> Markup:

@@ -21,7 +21,7 @@ from rejoinder.report.page.comparison import comparison_overview
 from rejoinder.report.page.markup import Markup, element
 from rejoinder.report.page.overview import judge_words, title_of, why_of_pairs
 from rejoinder.report.page.pairs import Matching, Sides
-from rejoinder.report.page.shell import MOST_PLAIN, plain_table
+from rejoinder.report.page.shell import BOTH, MOST_PLAIN, plain_table
 from rejoinder.runs.comparing import compare_reports
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport
@@ -161,7 +161,7 @@ def _show(pairings: Pairings, request: Request) -> Response:
     at = f"/compare/{a.id}/{b.id}"
     overview = comparison_overview(found.found, at, why=why_of_pairs(found.b.summary, at, found.reasons))
     shown = _with_links(overview, a.id, b.id)
-    return page(head.title, shown, data, run=f"{a.id} and {b.id}", at=at, plain=plain)
+    return page(head.title, shown, data, run=BOTH.join((a.id, b.id)), at=at, plain=plain)
 
 
 def _with_links(overview: Markup, a: str, b: str) -> Markup:
