@@ -129,6 +129,16 @@ def test_on_a_phone_the_crumbs_tell_suite_and_runs(desk: Desk, serve: Serve, tab
         assert tab.overflow() <= 0
 
 
+def test_on_a_phone_figures_say_whose_they_are_where_there_are_two_runs(desk: Desk, serve: Serve, tabs: Tabs):
+    base, said = serve(desk.folder), dict[str, list[str]]()
+    for name in ("figures", "judge"):
+        tab = tabs(f"{base}{pages_of(desk)[name]}", screen=Screen(390))
+        before = "found => found.map(one => getComputedStyle(one, '::before').content)"
+        said[name] = tab.page.eval_on_selector_all(".figures tbody tr:first-child td", before)
+    assert said["figures"][:2] == ['"A "', '"B "']
+    assert set(said["judge"]) == {"none"}
+
+
 def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):
     tab = tabs(serve(desk.folder))
     tab.page.click("table tbody th a >> nth=0")

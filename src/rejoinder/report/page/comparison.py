@@ -98,7 +98,7 @@ def _figures(found: RunComparison) -> Panel:
     rows += _delta_row("Time per reply", found.latency_s, "s")
     rows += _delta_row("Tokens per case", found.tokens)
     power = [element("p", {"class": "note", "dir": "auto"}, words) for words in _power(found)]
-    return Panel("figures", "All figures", [table("figures", _HEADS, rows), power])
+    return Panel("figures", "All figures", [table("figures sides", _HEADS, rows), power])
 
 
 def _power(found: RunComparison) -> Iterator[str]:
