@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,8 @@ from rejoinder.errors import RejoinderError
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _DRAFT = ".draft"
+SMALL = 1 << 18
+"""Bytes of a file that is read at once."""
 LONGEST_LINE = 1 << 30
 """Maximum bytes of a record. An answer has at most 64 MiB, and each of its characters is written as at most six."""
 _KINDS = (
@@ -96,12 +99,30 @@ def read_whole(path: Path, most: int, hint: str | None = None) -> bytes:
         return stream.read(size)
 
 
-def lines_of(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of a file. Raises RunDamaged for a line that is too long to be our record."""
+def lines_of(stream: BinaryIO, path: Path) -> Iterable[bytes]:
+    """The lines of a file; a small file is read at once. Raises RunDamaged for a line that is too long to be our
+    record."""
+    return stream.readlines() if os.fstat(stream.fileno()).st_size <= SMALL else _each_line(stream, path)
+
+
+def _each_line(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise RunDamaged(path, "a line is too long", "Start a new run.")
         yield line
+
+
+def sums_of(paths: Iterable[Path]) -> list[str]:
+    """The SHA-256 of each file, as hexadecimal digits. Raises the errors of `open_file`."""
+    return list(map(_sum_of, paths))
+
+
+def _sum_of(path: Path) -> str:
+    content = sha256()
+    with open_file(path) as stream:
+        while block := stream.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
 
 
 def open_to_append(path: Path) -> int:

@@ -247,21 +247,16 @@ def test_a_planted_rate_is_found(text: str) -> None:
 
 STATES = {"running", "killed", "interrupted", "budget", "damaged", "completed"}
 STATE_READERS = {
-    "calibration/regrade.py": 1,
-    "cli/grade.py": 1,
-    "cli/judge.py": 2,
-    "cli/results.py": 1,
+    "cli/judge.py": 1,
     "cli/stop.py": 2,
     "cli/verify.py": 1,
     "engine/execution.py": 2,
     "engine/failed_again.py": 1,
     "engine/run.py": 1,
-    "gates/verbs.py": 1,
     "history/index.py": 2,
-    "pytest_plugin/ending.py": 2,
     "pytest_plugin/running.py": 1,
     "report/comparison.py": 1,
-    "report/history.py": 4,
+    "report/history.py": 3,
     "report/page/comparison.py": 1,
     "server/api_acts.py": 1,
     "server/api_runs.py": 1,
@@ -269,13 +264,9 @@ STATE_READERS = {
     "server/found.py": 2,
     "server/pages/case_page.py": 1,
     "server/pages/compare_page.py": 1,
-    "server/pages/data.py": 1,
     "server/pages/desk.py": 3,
-    "server/pages/judge_page.py": 1,
-    "server/pages/listed.py": 3,
-    "server/pages/live.py": 1,
-    "server/pages/run_page.py": 7,
-    "server/pages/runs_page.py": 4,
+    "server/pages/listed.py": 1,
+    "server/pages/run_page.py": 1,
 }
 """How often files outside of `runs`, `model` and `views` compare a state. A number only falls: a state that is decided
 again from others (a run that says running but has no process) is a second decider."""

@@ -294,7 +294,7 @@ def test_a_run_is_watched_to_its_end(project: Project, start: Callable[..., Proc
     [made] = wait_until(lambda: run_folders(project.folder))
     wait_until((made / "journal.jsonl").exists)
     tab = tabs(f"{serve(project.folder)}/runs/{made.name}")
-    tab.page.wait_for_selector("h1:has-text('Going on: slowly')")
+    tab.page.wait_for_selector("h1:has-text('Running: slowly')")
     tab.page.wait_for_selector(".row:has-text('Question first')")
     assert "1 of 3 conversations are done" in tab.text("#going")
     (project.folder / "go").touch()

@@ -64,7 +64,7 @@ def page_of(server: Served, run: str) -> str:
 
 
 def wait_going(tab: Tab, *rows: str) -> None:
-    tab.page.wait_for_selector("h1:has-text('Going on: slowly')")
+    tab.page.wait_for_selector("h1:has-text('Running: slowly')")
     for row in rows:
         tab.page.wait_for_selector(f".row:has-text('Question {row}')")
 

@@ -642,7 +642,7 @@ def test_a_run_that_goes_on_tells_its_new_rows_and_its_end(viewer: Viewer, made:
         assert last["state"] == "ended"
         desk.close()
 
-    assert "Going on: cities" in viewer.page(f"/runs/{made}")
+    assert "Running: cities" in viewer.page(f"/runs/{made}")
     asyncio.run(watch())
 
 

@@ -41,7 +41,7 @@ def compare_grades(before: RunReport, now: RunReport, cases: ChosenNames | None 
         differences = list(_differences(checks_before, checks))
         if status_before != status or differences:
             changes.append(_change(place, status_before, status, differences))
-    if now.run.status != "completed":  # the rest is yet to be graded
+    if not now.run.is_completed:  # the rest is yet to be graded
         return changes
     gone = ((place, status) for place, (status, _) in old.items() if cases is None or place.case in cases)
     return changes + [_change(place, status, None, []) for place, status in gone]

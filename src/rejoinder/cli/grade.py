@@ -76,7 +76,7 @@ def _show(now: RunReport, changes: list[Change]) -> None:
     if (traceback := traceback_of(now)) is not None:
         echo(f"traceback: {traceback}")
     echo_lines(write_all_figures(now, form_for(sys.stdout)))
-    if now.run.status != "completed":
+    if not now.run.is_completed:
         echo(*(f"next: {command}" for command, _ in commands_of(next_actions(now))))
 
 

@@ -95,7 +95,7 @@ def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None
     subject = _subject(choice, file, options)
     _warn_of_other_judge(subject, file)
     report = _ask(subject, file, options, run)
-    if report.run.status != "completed":
+    if not report.run.is_completed:
         why = "the suite's `budget` is used up" if report.run.status == "budget" else "interrupted"
         echo(f"{why}; to continue, repeat the command with --resume {report.folder.id}", err=True)
         sys.exit(report.summary.exit_code)

@@ -164,17 +164,12 @@ def echo(*lines: str, err: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[Line], *, err: bool = False) -> None:
-    """Print lines with roles: in colours, in weights alone, or as words. What is no verdict does not look like one."""
-    from rejoinder.report.styled import Piece, paint, plain_text, unmistakable
+    """Print lines with roles: in colours, in weights alone, or as words."""
+    from rejoinder.report.styled import printed
 
-    lines = map(unmistakable, lines)
     stream = sys.stderr if err else sys.stdout
     colour, screen = wants_colour(stream), is_screen(stream)
-    if colour or screen:
-        rows = (tuple(Piece(printable_line(piece.text), piece.role) for piece in line) for line in lines)
-        _print((paint(row, colour=colour) for row in rows), err=err, color=True)
-    else:
-        _print((printable_line(plain_text(line)) for line in lines), err=err)
+    _print(printed(lines, colour=colour, screen=screen), err=err, color=True if colour or screen else None)
 
 
 def _print(lines: Iterable[str], *, err: bool = False, color: bool | None = None) -> None:

@@ -188,7 +188,7 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
 def _variants_compared(report: RunReport, form: Form) -> tuple[str, ...]:
     """What became of the second of two variants, in a line."""
     summary = report.summary
-    if len(summary.by_variant) != 2 or len(summary.by_target) > 1 or report.run.status != "completed":
+    if len(summary.by_variant) != 2 or len(summary.by_target) > 1 or not report.run.is_completed:
         return ()
     from rejoinder.report.comparison import sum_up
     from rejoinder.runs.comparing import VARIANTS, compare_parts

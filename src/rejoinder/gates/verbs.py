@@ -202,7 +202,7 @@ def _whole_run(recorded: RecordedRun) -> RunReport:
 def _rest(report: RunReport) -> str | None:
     """The unfinished part of a run, in words; None if all conversations have ended."""
     run, summary = report.run, report.summary
-    if run.status == "completed" and not summary.unfinished and not summary.skipped:
+    if run.is_completed and not summary.unfinished and not summary.skipped:
         return None
     found = summary.rate
     return no_rate_words(found, summary.decided) if isinstance(found, NoRate) else f"it ended early ({run.status})"

@@ -93,6 +93,25 @@ class RunRow(Struct, frozen=True, kw_only=True):
     """Differences from the previous run of the same suites; a listing finds them."""
 
     @property
+    def is_live(self) -> bool:
+        return self.status == "running"
+
+    @property
+    def is_going(self) -> bool:
+        """Whether its end is not written: it is running, or was killed."""
+        return self.status in ("running", "killed")
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it ended before its time."""
+        return self.status in ("interrupted", "budget")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was played to its end, and is neither a fork nor a re-grade."""
+        return self.status == "completed" and not self.is_aside
+
+    @property
     def is_aside(self) -> bool:
         """Whether it is a fork or a re-grade, which is never the latest run."""
         return self.grade_of is not None or self.fork_of is not None

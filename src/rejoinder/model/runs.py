@@ -234,6 +234,16 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (self.started_at or "")[:10]
 
     @property
+    def is_completed(self) -> bool:
+        """Whether it was played to its end."""
+        return self.status == "completed"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it ended before its time."""
+        return self.status in ("interrupted", "budget")
+
+    @property
     def inputs(self) -> Inputs:
         """Everything that it was made from."""
         models = {one.name[:LONGEST_NAME]: one.model and one.model[:LONGEST_NAME] for one in self.targets[:MOST_MODELS]}

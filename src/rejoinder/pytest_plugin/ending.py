@@ -52,11 +52,11 @@ def _first(text: str) -> str:
 
 def _of_report(report: RunReport) -> Conclusion:
     run, summary = report.run, report.summary
-    is_whole = run.status == "completed" and not summary.unfinished and not summary.skipped
+    is_whole = run.is_completed and not summary.unfinished and not summary.skipped
     next_step = f"rejoinder {'show' if is_whole else 'resume'} {run.id}"
     row = f"{rate_line(summary)}; run {run.id}: {next_step}"
     found = Conclusion(
-        rows=(row if run.status == "completed" else f"{row} ({run.status})",),
+        rows=(row if run.is_completed else f"{row} ({run.status})",),
         fails=not is_whole,
         properties=tuple(_properties(report)),
     )

@@ -82,7 +82,7 @@ def write_ending(run: Run, commands: Commands, form: Form, extras: Extras = NONE
 def write_all_figures(run: Run, form: Form) -> Iterator[Line]:
     """The figures and the result, without what did not pass."""
     board = board_of(run.run, run.summary)
-    figures = _figures(run, form, Extras(figures=True))
+    figures = _figures(run, board, form, Extras(figures=True))
     return _within((*figures, *_headline(board, form), *_result(run, look_through(run), form)), form)
 
 
@@ -97,7 +97,7 @@ def _within(rows: Iterable[Line], form: Form) -> Iterator[Line]:
 
 
 def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterator[Line]:
-    found, summary = look_through(run), run.summary
+    found, summary, board = look_through(run), run.summary, board_of(run.run, run.summary)
     if not found.columns:  # the grid has them
         yield from _recovered(found, form)
     yield from _spoilt(found, form)
@@ -106,21 +106,21 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     yield from _strips(run, found, form)
     yield from write_grid(found, form)
     yield from _clusters(summary, found, form)
-    yield from _figures(run, form, extras)
+    yield from _figures(run, board, form, extras)
     if not form.commands:  # so that the result is the last line
         yield from (line(f"next: {command}") for command, _ in commands)
-    yield from _headline(board_of(run.run, summary), form)
+    yield from _headline(board, form)
     yield from _result(run, found, form)
     yield from _commands(commands, form)
 
 
-def _figures(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
+def _figures(run: Run, board: Board, form: Form, extras: Extras) -> Iterator[Line]:
     """All between what did not pass and the verdict."""
     summary = run.summary
     yield from _facts(run, form)
     yield from write_recovery(summary, form)
     yield from write_conditions(summary, form)
-    yield from write_board(board_of(run.run, summary), form)
+    yield from write_board(board, form)
     if extras.figures:
         yield from _details(run, form)
     yield EMPTY

@@ -8,11 +8,11 @@ from shlex import quote
 from msgspec import Struct
 
 from rejoinder.model.history import Page, RowFigures, RunRow, Trend, seconds_of
-from rejoinder.model.runs import SHORTEST_NAME
 from rejoinder.report.styled import EMPTY, Form, Line, Role, command_rows, line, paragraph, safe
 from rejoinder.report.tables import Column, write_table
 from rejoinder.words.figures import lost_words, of_trials, passed_words, trials_words, verdicts_words
 from rejoinder.words.numbers import age, count, money, percent, shortened
+from rejoinder.words.runs import id_end
 
 LONGEST_SUITES = 40
 LONGEST_NOTE = 200
@@ -88,7 +88,8 @@ def _nothing(page: Page) -> str:
 
 def _name(row: RunRow, page: Page, form: Form) -> Line:
     """The id, whose end is enough where no other run has the same, and the names of the run."""
-    start, end = row.id[:-SHORTEST_NAME], row.id[-SHORTEST_NAME:]
+    end = id_end(row.id)
+    start = row.id.removesuffix(end)
     if form.symbols and end not in page.shared:
         start = ""
     last = ["last"] if row.id == page.last else []
@@ -110,7 +111,7 @@ def _passed(row: RunRow, _page: Page, _form: Form) -> Line:
 
 def _counted(row: RunRow) -> RowFigures | None:
     """The figures of a run that has ended: those of an earlier end do not hold any more."""
-    return None if row.status in ("running", "killed") else row.summary
+    return None if row.is_going else row.summary
 
 
 def _rate(row: RunRow, _page: Page, _form: Form) -> Line:
@@ -152,7 +153,7 @@ def _status(row: RunRow, _page: Page, form: Form) -> Line:
     source += f" (fork of {safe(row.fork_of)})" if row.fork_of is not None else ""
     tags = "".join(f" #{tag}" for tag in row.tags)
     came_to = _came_to(row)
-    if form.is_narrow and row.status not in ("completed", "running", "killed"):
+    if form.is_narrow and not (row.is_going or row.status == "completed"):
         came_to = came_to.partition(",")[0]
     return line((came_to, _OUTCOMES.get(row.outcome, "warn")), (source, "quiet"), tags)
 

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from rejoinder.model.passports import Finding, Passport, PositionBias, Rates, describe_judge
 from rejoinder.model.results import Interval
-from rejoinder.model.runs import SHORTEST_NAME
 from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     EMPTY,
@@ -28,6 +27,7 @@ from rejoinder.report.styled import (
     width_of_line,
 )
 from rejoinder.words.numbers import coefficient, count, money, p_words, percent, plural, rate_range, shortened
+from rejoinder.words.runs import id_end
 
 FEW_LABELS = 30
 SOUND_KAPPA, POOR_KAPPA = 0.8, 0.4
@@ -197,7 +197,7 @@ def _besides(tested: JudgeTest, form: Form) -> Iterator[str]:
     missing = labels.rows - labels.scored
     without = f", {missing:,} of them without a verdict" if missing else ""
     cost = [money(tested.cost)] if tested.cost is not None else []
-    run = f"run {safe(tested.run[-SHORTEST_NAME:] if form.symbols else tested.run)}"
+    run = f"run {safe(id_end(tested.run) if form.symbols else tested.run)}"
     yield ", ".join([f"{safe(labels.file)}: {count(labels.rows, 'row')}{without}", *cost, run])
     if passport.figures.with_errors is not None:
         yield _with_errors(passport.figures.with_errors, missing)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.report.problems import columns_of, printable
+from rejoinder.report.problems import columns_of, printable, printable_line
 
 WIDEST = 100
 """Columns that texts take, and where facts stand at the right edge, however wide the screen is."""
@@ -167,6 +167,15 @@ def paint(pieces: Line, *, colour: bool) -> str:
 
 def _role(piece: Piece) -> Role:
     return piece.role
+
+
+def printed(lines: Iterable[Line], *, colour: bool, screen: bool) -> list[str]:
+    """Lines with roles as text: with colours, with weights, or plain. Only a verdict looks like one."""
+    rows = map(unmistakable, lines)
+    if not colour and not screen:
+        return [printable_line(plain_text(row)) for row in rows]
+    inert = (tuple(Piece(printable_line(piece.text), piece.role) for piece in row) for row in rows)
+    return [paint(row, colour=colour) for row in inert]
 
 
 def plain_text(pieces: Line) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rejoinder.run_files import RunDamaged, open_file, read_whole, replace_file
+from rejoinder.run_files import RunDamaged, read_whole, replace_file, sums_of
 from rejoinder.runs.seal import code_of
 
 FILE = "checksums"
@@ -37,7 +37,8 @@ class Checksums(Struct, frozen=True):
 def write_checksums(folder: Path, run: str, receipt: bytes | None = None) -> None:
     """`receipt`: what `run.json` is about to hold, of a run that has ended."""
     names = COPY if receipt is None else (*COPY, *WORK)
-    sums = {name: _sum_of(folder / name) for name in names if (folder / name).exists()}
+    there = [name for name in names if (folder / name).exists()]
+    sums = dict(zip(there, sums_of([folder / name for name in there]), strict=True))
     if receipt is not None:
         sums[RECEIPT] = sha256(receipt).hexdigest()
     lines = [f"# run {run}", *(f"{value}  {name}" for name, value in sums.items())]
@@ -67,22 +68,17 @@ def read_checksums(folder: Path) -> Checksums | None:
 
 def changed_files(folder: Path, sums: Checksums, *, ended: bool) -> dict[str, str]:
     """The files that are not as they were written, with what is wrong. `ended`: do all of them count?"""
-    changed: dict[str, str] = {}
-    for name in (RECEIPT, *COPY, *WORK) if ended else COPY:
-        path = folder / name
-        if name not in sums.files:
-            if path.exists():
-                changed[name] = "it was added later: the checksums do not name it"
-        elif not path.exists():
-            changed[name] = "it is missing"
-        elif _sum_of(path) != sums.files[name]:
-            changed[name] = "it was changed: its checksum is another"
-    return changed
+    names = (RECEIPT, *COPY, *WORK) if ended else COPY
+    there = [name for name in names if (folder / name).exists()]
+    now = dict(zip(there, sums_of([folder / name for name in there]), strict=True))
+    found = {name: _change(sums.files.get(name), now.get(name)) for name in names}
+    return {name: change for name, change in found.items() if change}
 
 
-def _sum_of(path: Path) -> str:
-    content = sha256()
-    with open_file(path) as stream:
-        while block := stream.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
+def _change(written: str | None, now: str | None) -> str:
+    """The difference between two checksums of a file, in words; empty if there is none."""
+    if written == now:
+        return ""
+    if written is None:
+        return "it was added later: the checksums do not name it"
+    return "it is missing" if now is None else "it was changed: its checksum is another"

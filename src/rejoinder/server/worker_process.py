@@ -166,7 +166,7 @@ def _test_judge(job: JudgeJob, begun: RunFolder | None) -> RunReport:
         report = start_run([suite], options)
     else:
         report = resume_run(RecordedRun(begun, Path.cwd()), options, retry_errors=True, suites=[suite])
-    if report.run.status == "completed":
+    if report.run.is_completed:
         keep_passport(subject, make_passport(subject, file, read_findings(report.results), report.run, options.repeat))
     return report
 

@@ -55,7 +55,7 @@ def next_actions(report: RunReport) -> tuple[Action, ...]:
         return ()
     resume = resume_action(report)
     again = () if resume is None else (resume,)
-    if run.status in ("budget", "interrupted") or (not summary.errors and again):
+    if run.is_stopped or (not summary.errors and again):
         return again
     if summary.errors:
         named = len(run.given_up) == 1 and not summary.passed and not summary.failed

@@ -159,8 +159,9 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 def tried_cases(run: Run) -> Iterator[Tried]:
     """Trials of a case stand one after the other, so one case at a time is in memory, and few of its conversations."""
+    day = run.run.day
     for _, trials in groupby(run.results, lambda result: result.case):
-        yield join_trials(trials, run.run.day)
+        yield join_trials(trials, day)
 
 
 def join_trials(trials: Iterable[Result], day: str) -> Tried:

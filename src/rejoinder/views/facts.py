@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.runs import SHORTEST_NAME, BudgetUse
+from rejoinder.model.runs import BudgetUse
 from rejoinder.words.numbers import count, figure, money, plural, seconds, shortened, tokens, when
+from rejoinder.words.runs import id_end
 
 FactKind: TypeAlias = Literal["started", "took", "cases", "tokens", "cost", "targets", "variants", "run"]
 MOST_NAMED = 20
@@ -27,11 +28,12 @@ class Fact(Struct, frozen=True):
     """In a sentence on a screen: `48.2k tokens`."""
 
 
-def facts_of(receipt: Receipt, summary: Summary) -> Iterator[Fact]:
+def facts_of(receipt: Receipt, summary: Summary) -> tuple[Fact, ...]:
     """Facts that have a text."""
-    for kind, label, text, said, short in _every_fact(receipt, summary):
-        if text:
-            yield Fact(kind, label, text, said or text, short or said or text)
+    found = _every_fact(receipt, summary)
+    return tuple(
+        Fact(kind, label, text, said or text, short or said or text) for kind, label, text, said, short in found if text
+    )
 
 
 def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, str, str, str, str]]:
@@ -47,7 +49,7 @@ def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, 
     yield "cost", "Cost", _cost(summary, receipt.budget, about), "", ""
     yield "targets", plural(len(targets), "Target", "Targets"), names_of(targets), "", ""
     yield "variants", "Variants", names_of(list(summary.by_variant)), "", ""
-    yield "run", "Run", receipt.id, f"run {receipt.id}", f"run {receipt.id[-SHORTEST_NAME:]}"
+    yield "run", "Run", receipt.id, f"run {receipt.id}", f"run {id_end(receipt.id)}"
 
 
 def _cost(summary: Summary, budget: BudgetUse | None, about: str) -> str:

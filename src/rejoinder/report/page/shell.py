@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from rejoinder.model.runs import is_run_id
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
-from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, joined, table, verbatim
 from rejoinder.views.rows import RowView, quoted_words
+from rejoinder.words.runs import run_words
 
 LEVEL = 6
 """Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
@@ -149,17 +149,6 @@ def _crumb(kind: str, words: str, href: str, whole: str | None = None) -> Markup
     return element("li", {"class": kind}, link)
 
 
-def run_words(*runs: str) -> str:
-    """`run 6fdf`, `run c8c5 and 51e0`"""
-    names = " and ".join(map(short_run, runs))
-    return f"run {names}" if all(map(is_run_id, runs)) else names
-
-
-def short_run(run: str) -> str:
-    """`6fdf`: the end of an id tells runs apart; its rest is when it began. Other names stay unchanged."""
-    return run[-4:] if is_run_id(run) else run
-
-
 def _span(words: str) -> Markup:
     return element("span", None, words)
 
@@ -177,11 +166,12 @@ def _logo() -> Markup:
     return element("svg", {"viewBox": "0 0 20 20", "width": 18, "height": 18, "aria-hidden": "true"}, paths)
 
 
-def made_by(version: str, run: str) -> Markup:
-    """The foot of a report."""
+def made_by(version: str, run: str, more: str = "") -> Markup:
+    """The foot of a report. `more`: a sentence about the file."""
     number = f" {version}" if version else ""
     name = element("span", {"class": "mono"}, run)
-    return Markup(f"{text(f'Made by rejoinder{number} from run ')}{name}{text('. This file needs no network.')}")
+    told = joined([f"Made by rejoinder{number} from run ", name, ". This file needs no network."])
+    return joined([told, element("p", None, more)]) if more else told
 
 
 def plain_table(

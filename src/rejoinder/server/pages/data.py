@@ -52,7 +52,7 @@ def json_of(value: object) -> Response:
 def sound(desk: Desk, run: str) -> Look:
     """A run that can be shown. Raises ApiError for one that is not there, or that is damaged."""
     look = desk.look(run)
-    if look.state == "damaged":
+    if look.is_damaged:
         raise ApiError(409, f"run {look.id} is damaged: {look.damage}", code="damaged")
     return look
 

@@ -57,9 +57,16 @@ class Look(Struct, frozen=True):
         return self.folder.id
 
     @property
+    def is_live(self) -> bool:
+        return self.state == "running"
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.state == "damaged"
+
+    @property
     def is_stopped(self) -> bool:
-        """Did it end before its time?"""
-        return self.receipt is not None and self.receipt.status in ("interrupted", "budget")
+        return self.receipt is not None and self.receipt.is_stopped
 
     @property
     def mark(self) -> str:
@@ -134,7 +141,7 @@ class Desk:
         entry = self.queue.find(look.id)
         if entry is None or not entry.is_waiting:
             return False
-        return look.state == "running" or (not entry.stop and (look.state == "killed" or look.is_stopped))
+        return look.is_live or (not entry.stop and (look.state == "killed" or look.is_stopped))
 
     def _damage_of(self, folder: RunFolder) -> tuple[str, bool]:
         """What is wrong with a run that has ended, empty for nothing; and whether that is known already."""

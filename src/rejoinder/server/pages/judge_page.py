@@ -212,7 +212,7 @@ def _disagreements(desk: Desk, digest: str) -> Markup | None:
             look = desk.look(run)
         except ApiError:
             continue
-        for one in judged_in(look, digest) if look.state != "damaged" else ():
+        for one in judged_in(look, digest) if not look.is_damaged else ():
             row = labels.get(one.item.id)
             if row is None:
                 continue

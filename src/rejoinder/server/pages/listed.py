@@ -30,14 +30,10 @@ class Listed(Struct, frozen=True):
     def title(self) -> str:
         return title_of_suites(self.row.suites) or self.row.id
 
-    @property
-    def is_live(self) -> bool:
-        return self.row.status == "running"
-
 
 def listed(desk: Desk, row: RunRow) -> Listed:
     """A row of the desk's history."""
-    if row.status in ("running", "killed"):
+    if row.is_going:
         return Listed(row)
     try:
         folder = desk.folder(row.id)

@@ -94,8 +94,8 @@ class Live:
         after = after if after <= state.rows else 0  # the results were put in order, and are read anew
         rows = index.after(after, MOST_ROWS)
         end = after + len(rows)
-        waits = look.state == "running" or self._desk.is_queued(look) or not look.verified or not state.done
-        in_flight = waiting.look() if look.state == "running" else []
+        waits = look.is_live or self._desk.is_queued(look) or not look.verified or not state.done
+        in_flight = waiting.look() if look.is_live else []
         return News(
             rows=rows,
             next=end,

@@ -85,7 +85,7 @@ def _show(desk: Desk, request: Request) -> Response:
     except ApiError as error:
         waiting = _waiting(desk, run)
         return waiting or trouble("No such run", f"{capital(error.message)}. It may have been deleted.", error.status)
-    if look.state == "damaged":
+    if look.is_damaged:
         return _damaged(look, look.damage or "")
     back = element("a", {"class": "btn", "href": f"/runs/{look.id}"}, "The run")
     try:
@@ -183,9 +183,9 @@ def _targets(look: Look) -> list[str]:
 
 def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
     """The progress of the run; None if everything is there."""
-    if look.state != "running" and not queued and index.state.done and look.verified:
+    if not look.is_live and not queued and index.state.done and look.verified:
         return None
-    return LiveData(running=look.state == "running", rows=index.state.rows, whole=index.state.done)
+    return LiveData(running=look.is_live, rows=index.state.rows, whole=index.state.done)
 
 
 # The top of the page
@@ -219,9 +219,9 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
     section = element(
         "section",
         {"id": "overview", "class": "overview livepage", "aria-labelledby": "h-run"},
-        element("h1", {"id": "h-run"}, "Going on" if look.state == "running" else "Killed", f": {look.title}"),
+        element("h1", {"id": "h-run"}, "Running" if look.is_live else "Killed", f": {look.title}"),
         element("p", {"class": "say", "id": "going"}, words),
-        bar if look.state == "running" else None,
+        bar if look.is_live else None,
         element("ol", {"class": "flight", "id": "flight", "aria-label": "In flight", "hidden": True}),
         element("p", {"class": "about"}, f"Started {started}. " if started else None, "Rates are shown at the end."),
         element("div", {"id": "acts", "class": "acts"}),
@@ -232,7 +232,7 @@ def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
 def _pending(desk: Desk, look: Look, index: RunIndex) -> Markup:
     """The work on the run that is still in progress; the script updates these words while the page is shown."""
     words: list[Child] = []
-    if look.state != "running" and desk.is_queued(look):
+    if not look.is_live and desk.is_queued(look):
         words.append("The run is queued, and waits for the runs before it to end. ")
     if not look.verified:
         words.append("The run is large and still being verified: its figures are those that it has written down. ")

@@ -65,7 +65,7 @@ def _show(desk: Desk, request: Request) -> Response:
     start = number_asked(request, "from", 0)
     rows = list(reversed(desk.damage.history().history.rows))
     found = [row for row in rows if _is_wanted(row, wanted)]
-    found.sort(key=lambda row: row.status != "running")  # what goes on stands first
+    found.sort(key=lambda row: not row.is_live)  # what goes on stands first
     shown = [listed(desk, row) for row in found[start : start + PAGE]]
     last = _last(desk, rows) if not start and not any(wanted.values()) else None
     main = element(
@@ -78,7 +78,7 @@ def _show(desk: Desk, request: Request) -> Response:
         _table(desk, shown, _lines(desk, rows, shown)) if shown else _nothing(desk, rows),
         _more(len(found), start, wanted),
     )
-    return page(RUNS, main, RunsData(live=not rows or any(one.is_live for one in shown)))
+    return page(RUNS, main, RunsData(live=not rows or any(one.row.is_live for one in shown)))
 
 
 def _is_wanted(row: RunRow, wanted: Wanted) -> bool:
@@ -96,7 +96,7 @@ def _is_wanted(row: RunRow, wanted: Wanted) -> bool:
 
 def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     """The run that is running, else the latest: not a fork, a re-grade or a test of a judge."""
-    going = next((row for row in rows if row.status == "running"), None)
+    going = next((row for row in rows if row.is_live), None)
     if going is not None:
         return _going(desk, listed(desk, going))
     ended = (row for row in rows if not row.is_aside)
@@ -132,21 +132,21 @@ def _in_flight(desk: Desk, row: RunRow) -> Markup | None:
     """Calls that wait for an answer, as on the page of the run."""
     with suppress(ApiError):
         waiting = Waiting(desk.folder(row.id).journal).look()
-        shown = [
-            (one.case, one.target + (f", trial {one.trial}" if one.trial > 1 else ""), f"turn {one.turn}")
-            for one in waiting[:MOST_IN_FLIGHT]
-        ]
         rows = [
             element(
                 "li",
                 None,
                 element("b", {"class": "pulse running", "aria-hidden": "true"}),
-                element("b", {"dir": "auto"}, shortened(case, LONGEST)),
-                element("span", {"dir": "auto"}, shortened(target, LONGEST)),
-                element("span", None, turn),
+                element("b", {"dir": "auto"}, shortened(one.case, LONGEST)),
+                element(
+                    "span",
+                    {"dir": "auto"},
+                    shortened(one.target + (f", trial {one.trial}" if one.trial > 1 else ""), LONGEST),
+                ),
+                element("span", None, f"turn {one.turn}"),
                 element("span", {"class": "num"}, seconds(round(one.age_s))),
             )
-            for one, (case, target, turn) in zip(waiting, shown, strict=False)
+            for one in waiting[:MOST_IN_FLIGHT]
         ]
         left = len(waiting) - len(rows)
         more = element("li", None, element("span", None, f"and {figure(left)} more")) if left else None
@@ -167,8 +167,7 @@ def comparison_link(rows: Iterable[RunRow], run: RunRow, receipt: Receipt) -> Ma
 
 
 def _is_alike(row: RunRow, last: RunRow) -> bool:
-    whole = row.status == "completed" and not row.is_aside and row.part == last.part
-    return whole and row.suites == last.suites
+    return row.is_whole and row.part == last.part and row.suites == last.suites
 
 
 def _verdict(one: Listed) -> tuple[str, str]:
@@ -187,7 +186,7 @@ def _verdict(one: Listed) -> tuple[str, str]:
     parts += [f"{trials_words(summary.recovered, summary)} after a follow-up"] if summary.recovered else []
     parts += lost_words(summary)
     planned = one.report.run.planned
-    if one.row.status in ("interrupted", "budget"):
+    if one.row.is_stopped:
         parts.insert(0, f"stopped after {figure(summary.finished)} of {trials_words(planned, summary)}")
     if board is not None and board.headline.text:
         return board.headline.text, f"{capital(', '.join([*parts, age(one.row)]))}."
@@ -285,7 +284,7 @@ def _trend(desk: Desk, rows: Sequence[RunRow], wanted: Wanted) -> Markup | None:
 
 def _is_whole(row: RunRow) -> bool:
     """Whether its rates can be compared with the rates of other runs of its suites, on the same targets."""
-    return row.status == "completed" and not row.part and not row.is_aside and row.replay_of is None
+    return row.is_whole and not row.part and row.replay_of is None
 
 
 def _point(one: Listed) -> TrendPoint | None:
@@ -382,7 +381,7 @@ def _row(desk: Desk, one: Listed, columns: Sequence[_Column], name: Child) -> Ma
     outcome = _state(desk, one) if one.report is None else _outcome(one.report.summary, row.status)
     return element(
         "tr",
-        {"data-run": row.id, "class": "live" if one.is_live else None},
+        {"data-run": row.id, "class": "live" if one.row.is_live else None},
         element("td", {"class": "tick"}, element("input", tick) if one.report is not None else None),
         element("th", {"scope": "row"}, name),
         element("td", {"class": "outcome"}, outcome),
@@ -428,7 +427,7 @@ def _state(desk: Desk, one: Listed) -> list[Child]:
     done = _done(desk, row)
     told = "" if done is None or not row.planned else f", {figure(done)} of {figure(row.planned)} done"
     shown = {"max": row.planned, "value": done, "aria-label": "Done"}
-    bar = element("progress", shown) if row.planned and done is not None and one.is_live else None
+    bar = element("progress", shown) if row.planned and done is not None and one.row.is_live else None
     return [element("b", {"class": f"pulse {row.status}", "aria-hidden": "true"}), f" {row.status}{told}", bar]
 
 

@@ -1,31 +1,5 @@
 /* What the server gave with the page, and how more is asked of it. */
 
-/**
- * @typedef {object} First what is in the page
- * @property {string} page
- * @property {Head} [head]
- * @property {string[]} [tags]
- * @property {Query} [query]
- * @property {Found | null} [found]
- * @property {Conversation | null} [conversation]
- * @property {boolean | {running: boolean, rows: number, whole: boolean} | null} [live]
- * @property {boolean} [acts] may something be changed?
- * @property {string} [state]
- * @property {string} [mark] another one when the run has begun, was killed, goes on or has ended
- * @property {boolean} [stops] did this server start it?
- * @property {boolean} [resumes] did it end early?
- * @property {string[]} [targets]
- * @property {{tags: string[], note: string}} [notes]
- * @property {string} [run]
- * @property {string} [check]
- * @property {number} [labels] how many people gave for the judge
- * @property {boolean} [is_tested] does the judge have a passport?
- * @property {LabelItem[]} [items]
- * @property {string[]} [done]
- * @property {LabelReply | null} [first]
- */
-/** @typedef {{total: number, rows: Row[], counts: Record<string, number>}} Found */
-
 /** @type {First} */
 const pageData = JSON.parse(byId('first')?.textContent || '{"page":""}');
 

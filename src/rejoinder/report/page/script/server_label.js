@@ -1,9 +1,5 @@
 /* Labelling: one reply at a time, without what the judge said of it, which is told afterwards. */
 
-/** @typedef {{id: string, suite: string, case: string, target: string, variant: string | null, trial: number, turn: number | null, check: number[]}} LabelItem */
-/** @typedef {{title: string, prompt: string, reply: string, asked: string}} LabelReply */
-/** @typedef {{state: string, score: string, reason: string, judge: string | null}} LabelVerdict */
-
 function startLabels() {
   const { items = [], run = '', check = '' } = pageData, box = byId('label');
   const done = new Set(pageData.done), skipped = new Set();

@@ -1,8 +1,5 @@
 /* A run that goes on: rows as they come, how many are done, and its end. */
 
-/** @typedef {{case: string, target: string, trial: number, turn: number, age_s: number}} Flight */
-/** @typedef {{rows: Row[], total: number, planned: number, counts: Record<string, number> | null, state: string, mark: string, whole: boolean, in_flight: Flight[], waiting: number}} News */
-
 /** Milliseconds between two looks at the list. */
 const BREATH = 400;
 

@@ -1,8 +1,5 @@
 /* Marks of outcomes. Words, times and money come from Python as texts. */
 
-/** @typedef {'first' | 'recovered' | 'failed' | 'error' | 'skipped'} Outcome */
-/** @typedef {'worse' | 'better' | 'words' | 'same' | 'only'} Change */
-
 /** @type {Outcome[]} */
 const OUTCOMES = ['first', 'recovered', 'failed', 'error', 'skipped'];
 /** @type {Change[]} */
