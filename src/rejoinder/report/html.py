@@ -134,14 +134,14 @@ class _Choice:
         return taken
 
     @property
-    def words(self) -> list[str]:
-        """What the header says where some are left out."""
+    def words(self) -> str:
+        """The sentence at the foot where some are left out."""
         if not self._left:
-            return []
-        return [
-            f"this file lists all {self._kept + self._left:,} conversations and holds {self._kept:,} of them whole: "
-            f"those that did not pass at once, and up to {MOST_PASSED} others of each target; --full writes all"
-        ]
+            return ""
+        return (
+            f"It lists all {self._kept + self._left:,} conversations and holds {self._kept:,} of them whole: "
+            f"those that did not pass at once, and up to {MOST_PASSED} others of each target; --full writes all."
+        )
 
 
 class _Seen:
@@ -201,9 +201,9 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
         title=window_title(run),
         crumb=head.title,
         run=head.run,
-        overview=run_overview(run, grid, notes=choice.words),
+        overview=run_overview(run, grid),
         plain=plain_table("Not passed", seen.bad, seen.lost, note=_PLAIN),
-        foot=made_by(head.version, head.run),
+        foot=made_by(head.version, head.run, choice.words),
     )
     yield from document(page, inlined(), _data(index, head, blocks))
 
@@ -271,11 +271,9 @@ def _write_pairs(
         title=f"{head.title}: {names.b} against {names.a}",
         crumb=head.title,
         run=BOTH.join((names.a, names.b)),
-        overview=comparison_overview(
-            comparison, notes=choice.words, why=why_of_pairs(b.summary, "#", known_clusters(a.results))
-        ),
+        overview=comparison_overview(comparison, why=why_of_pairs(b.summary, "#", known_clusters(a.results))),
         plain=plain_table("Passed in A and not in B", broke.bad, broke.lost, note=_PLAIN),
-        foot=made_by(head.version, f"{names.a} and {names.b}"),
+        foot=made_by(head.version, BOTH.join((names.a, names.b)), choice.words),
     )
     yield from document(page, inlined(), _data(index, head, blocks))
 

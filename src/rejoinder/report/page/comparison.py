@@ -7,7 +7,7 @@ runs), `.notes`, and a panel with `table.figures` (`td.num`, `td.word.worse`) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
@@ -19,7 +19,7 @@ from rejoinder.words.numbers import count, money_alike, number_words, p_number, 
 
 
 def comparison_overview(
-    found: RunComparison, prefix: str = "#", notes: Iterable[str] = (), why: Markup | None = None
+    found: RunComparison, prefix: str = "#", why: Markup | None = None
 ) -> Markup:
     """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `prefix` begins
     the addresses of the application; `why`: the reasons of failures in B."""
@@ -41,7 +41,7 @@ def comparison_overview(
             ),
             element("dl", None, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
         ),
-        note_list([*notes, *_compared_notes(found)]),
+        note_list(list(_compared_notes(found))),
         why,
         panels([_figures(found)], prefix),
     )

@@ -25,7 +25,7 @@ from rejoinder.report.page.markup import NOTHING, Child, Markup, element, senten
 from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.board import Board, board_of, outcomes_of, rate_of, share_of
 from rejoinder.views.cases import Run
-from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, why_words
+from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, shared_clusters, why_words
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
 from rejoinder.views.facts import facts_of
 from rejoinder.views.notes import NoteKind, bounds_words, notes_of
@@ -152,20 +152,21 @@ def outcome_counts(summary: Summary) -> dict[RowOutcome, int]:
 
 
 def why_section(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None = None) -> Markup | None:
-    """Why conversations did not pass: each reason leads to the list of them. `known`: the reasons of the baseline."""
-    if not summary.clusters:
-        return None
-    return _why(capital(why_words(summary)), clusters_of(summary, known), prefix)
+    """Why several conversations did not pass: each reason leads to the list of them. `known`: the reasons of the
+    baseline."""
+    return _why(capital(why_words(summary)), shared_clusters(summary, MOST_CLUSTERS, known), prefix)
 
 
 def why_of_pairs(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None) -> Markup | None:
     """The same of run B. `known`: the reasons of run A. Pairs are not listed by tags of failures."""
     rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag"]
-    return _why(f"In B, {why_words(summary)}", rows, prefix) if rows else None
+    return _why(f"In B, {why_words(summary)}", rows[:MOST_CLUSTERS], prefix)
 
 
-def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup:
-    links = [element("li", None, _reason(row, prefix)) for row in rows[:MOST_CLUSTERS]]
+def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup | None:
+    if not rows:
+        return None
+    links = [element("li", None, _reason(row, prefix)) for row in rows]
     title = element("h2", {"id": "h-why"}, words)
     return element(
         "section", {"class": "clusters", "aria-labelledby": "h-why"}, title, element("ul", {"class": "pills"}, links)
@@ -175,7 +176,7 @@ def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup:
 def _reason(row: ClusterRow, prefix: str) -> Markup:
     return element(
         "a",
-        {"class": "reason", "href": cluster_address(row.cluster, prefix), "dir": "auto"},
+        {"class": "reason", "href": cluster_address(row.cluster, prefix), "title": row.words, "dir": "auto"},
         element("b", None, figure(row.number)),
         element("span", {"class": "of"}, f" {shortened(row.words, LONGEST_CLUSTER)}"),
         element("span", {"class": "new", "title": NEW}, " new") if row.is_new else None,

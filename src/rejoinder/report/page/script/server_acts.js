@@ -145,8 +145,7 @@ function runActs() {
   if (!pageData.acts) return;
   if (pageData.state === 'running' || pageData.stops) return void box.append(...leaves([pageData.stops && buttonView('Stop the run', () => steer(run, 'stop'))]));
   if (pageData.state === 'killed') return void fill(box, buttonView('Resume', () => steer(run, 'resume')));
-  const failed = !!(pageData.found?.counts.failed || pageData.found?.counts.error);
-  const more = byId('more'), goOn = pageData.resumes && (() => buttonView('Resume', () => steer(run, 'resume')));
+  const { failed } = pageData, more = byId('more'), goOn = pageData.resumes && (() => buttonView('Resume', () => steer(run, 'resume')));
   const again = failed && (() => buttonView(['Re-run failed ', h('kbd', 'r')], () => rerun(run))), first = goOn || again;
   if (more) more.hidden = false;
   if (first) more?.before(h('span', { id: 'first-act' }, first()));

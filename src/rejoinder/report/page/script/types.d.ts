@@ -198,6 +198,8 @@ interface First {
   stops?: boolean;
   /** Whether it ended early. */
   resumes?: boolean;
+  /** Did some of its conversations not pass? */
+  failed?: boolean;
   targets?: string[];
   notes?: {tags: string[], note: string};
   run?: string;
