@@ -113,11 +113,11 @@ function turnView(node, talk, title) {
     h('div.checks', own, hanging(-1)));
 }
 
-/** What a target did and said; calls that were not carried out come last. @param {Turn} turn @param {Mark[]} [marks] @param {boolean} [isBeside] is the other reply beside it? @returns {Child} */
-function replyView({ response, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, isBeside) {
+/** What a target did and said; calls that were not carried out come last. @param {Turn} turn @param {Mark[]} [marks] @param {Mark[]} [others] where it first differs from the reply beside it @returns {Child} */
+function replyView({ response, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, others) {
   const isSilent = response == null || !response && !tools.length;
-  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);
-  return [tools.filter(tool => tool.status).map(toolView), same && !isBeside ? sameView(same, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
+  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...others ?? [], ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);
+  return [tools.filter(tool => tool.status).map(toolView), same && !others ? sameView(same, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
 }
 
 /** The reply said the same again: its words are folded. @param {number} turn @param {Child} said @returns {Child} */
