@@ -9,7 +9,8 @@ from msgspec import Struct, structs
 
 from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.model.results import Span
-from rejoinder.views.course import against, places_of, quote_of
+from rejoinder.views.course import against, places_of
+from rejoinder.views.quotes import quote_of
 from rejoinder.words.checks import SAYS_NO_MORE, called, found_by
 
 LONGEST_QUOTE = 160

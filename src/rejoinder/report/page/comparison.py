@@ -18,9 +18,7 @@ from rejoinder.views.facts import names_of
 from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
 
 
-def comparison_overview(
-    found: RunComparison, prefix: str = "#", why: Markup | None = None
-) -> Markup:
+def comparison_overview(found: RunComparison, prefix: str = "#", why: Markup | None = None) -> Markup:
     """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `prefix` begins
     the addresses of the application; `why`: the reasons of failures in B."""
     from rejoinder.report.comparison import headline

@@ -194,7 +194,7 @@ function rowView(n) {
     class: `row${isCurrent ? ' cur' : ''}${isOpen ? ' open' : ''}`, id: `r${n}`, href: addresses.href({ ...placeOfRow(row), query: placeNow.query }), role: 'option', tabindex: '-1',
     'aria-selected': String(isCurrent), 'aria-setsize': listNow.total, 'aria-posinset': n + 1,
   }, markView(row.outcome, row.recovered_on), h('span.t', h('b', foreign(row.title || row.case)), foreigns(whose(row))),
-  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.hit ? ['… ', foreign(row.hit), ' …'] : saidWords(row), row.aside && ' (decides nothing)']),
+  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.hit ? h('bdi', marked(row.hit, 0, soughtIn(row.hit, queryNow().q))) : saidWords(row), row.aside && ' (decides nothing)']),
   h('span.x', row.length, h('br'), row.time));
   view.style.top = `${n * ROW}px`;
   return view;
@@ -203,7 +203,7 @@ function rowView(n) {
 /** What it said, and why. @param {Row} row @returns {Child} */
 function saidWords({ outcome, why, said, same }) {
   if (!why) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
-  return [said && h('span.q', outcome === 'recovered' && 'First ', 'it said “', foreign(said), '” '), h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why), same && ` · ${same}`)];
+  return [said && h('span.q', h('span.roomy', outcome === 'recovered' && 'First ', 'it said '), '“', foreign(said), '” '), h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why)), same && h('span.roomy', ` · ${same}`)];
 }
 
 /** @param {Row} row @returns {Child} */
