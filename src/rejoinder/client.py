@@ -34,13 +34,17 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=200)]
 T = TypeVar("T")
 
-GOING_ON = ("queued", "running")
 LARGEST_ANSWER = 1 << 28
 LARGEST_EVENT = 1 << 24
 POLL_S = 0.5
 MOST_LISTED = 500
 """Maximum runs that are searched for a part of an id."""
 _LAST = re.compile(r"last(?:~([0-9]{1,6}))?")
+
+
+def is_over(status: object) -> bool:
+    """Whether a run with this status does nothing more."""
+    return status not in ("queued", "running")
 
 
 class RunChoices(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -93,7 +97,7 @@ class RunState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_over(self) -> bool:
-        return self.status not in GOING_ON
+        return is_over(self.status)
 
 
 class QueueAnswer(Struct, frozen=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import pytest
 
@@ -43,18 +44,22 @@ READERS = {
 """The layouts that may read them: a role for a verdict of a view, and verdicts of comparisons and gates."""
 
 
+PERCENT = re.compile(r" ?%")
 UNITS = re.compile(r" ?(?:ms|min|h|seconds?|minutes?|hours?)\b| s\b")
 SECONDS = re.compile(r"s\b")
 """Behind a number with a format: `{name}s` may be a plural of a name."""
-CURRENCY = re.compile(r" ?(?:dollars?|cents?|USD)\b")
+CLOCK = re.compile(r"#[hm] ?#[ms]\b")
+"""Values as `#`: `{m}m {s}s`."""
+CURRENCY = re.compile(r" ?(?:dollars?|cents?|USD)\b", re.IGNORECASE)
+BEFORE = re.compile(r"\$$|(?<![-\w])USD ?$", re.IGNORECASE)
 
 
 def worded(tree: ast.AST) -> Iterator[str]:
     """The kinds of numbers that code puts into words by itself."""
     for node in ast.walk(tree):
         match node:
-            case ast.JoinedStr(values=parts):
-                yield from _in_text(parts)
+            case ast.JoinedStr() | ast.BinOp(op=ast.Add()):
+                yield from _in_parts(_parts(node))
             case ast.IfExp() if _is_plural(node):
                 yield "plural"
             case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text))):
@@ -64,24 +69,51 @@ def worded(tree: ast.AST) -> Iterator[str]:
                 yield from _in_template(re.sub(r"{[^{}]*}", "{}", text))
             case ast.Call(func=ast.Name(id="format"), args=[_, ast.Constant(value=str(text))]) if text.endswith("%"):
                 yield "percent"
-            case ast.BinOp(op=ast.Add(), left=ast.Constant(value=str(text)), right=ast.Call()) if text.endswith("$"):
-                yield "money"
-            case ast.BinOp(op=ast.Add(), left=ast.Call(), right=ast.Constant(value=str(text))):
-                yield from _behind_number(text, is_number=True)
+
+
+class Value(NamedTuple):
+    """A value in a text."""
+
+    format: str = ""
+    """The end of its format: `%` of `{rate:.0%}`; empty without one."""
+
+
+def _parts(node: ast.expr) -> list[str | Value]:
+    """The texts and values of an f-string, or of what is added up."""
+    match node:
+        case ast.JoinedStr(values=parts):
+            return [part for one in parts for part in _parts(one)]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return [*_parts(left), *_parts(right)]
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.FormattedValue():
+            return [Value(_spec(node))]
+        case ast.Call():
+            return [Value("?")]
+        case _:
+            return [Value()]
+
+
+def _in_parts(parts: list[str | Value]) -> Iterator[str]:
+    yield from ("percent" for part in parts if isinstance(part, Value) and part.format.endswith("%"))
+    for before, after in pairwise(parts):
+        if isinstance(before, str) and isinstance(after, Value) and BEFORE.search(before):
+            yield "money"
+        if isinstance(before, Value) and isinstance(after, str):
+            yield from _behind_number(after, is_number=before.format != "")
+    if CLOCK.search("".join(part.replace("#", "") if isinstance(part, str) else "#" for part in parts)):
+        yield "time"
 
 
 def _in_template(text: str) -> Iterator[str]:
     """`text` has `{}` in the place of each value."""
-    before, *others = text.split("{}")
-    for after in others:
-        if before.endswith("$"):
-            yield "money"
-        yield from _behind_number(after, is_number=True)
-        before = after
+    first, *others = text.split("{}")
+    yield from _in_parts([first, *(part for text in others for part in (Value("?"), text))])
 
 
 def _behind_number(text: str, *, is_number: bool) -> Iterator[str]:
-    if text.startswith("%"):
+    if PERCENT.match(text):
         yield "percent"
     if UNITS.match(text) or (is_number and SECONDS.match(text)):
         yield "time"
@@ -89,20 +121,7 @@ def _behind_number(text: str, *, is_number: bool) -> Iterator[str]:
         yield "money"
 
 
-def _in_text(parts: list[ast.expr]) -> Iterator[str]:
-    for part in parts:
-        if isinstance(part, ast.FormattedValue) and _spec(part).endswith("%"):
-            yield "percent"
-    for before, after in pairwise(parts):
-        if isinstance(before, ast.Constant) and isinstance(after, ast.FormattedValue):
-            if str(before.value).endswith("$"):
-                yield "money"
-        elif isinstance(before, ast.FormattedValue) and isinstance(after, ast.Constant):
-            yield from _behind_number(str(after.value), is_number=_spec(before) != "")
-
-
 def _spec(value: ast.FormattedValue) -> str:
-    """The end of a format: `%` of `{rate:.0%}`; empty without one."""
     match value.format_spec:
         case ast.JoinedStr(values=[*_, ast.Constant(value=last)]):
             return str(last)
@@ -164,6 +183,16 @@ def test_numbers_become_words_in_one_package() -> None:
         ("f'{x} seconds'", "time"),
         ("f'took {x} s in all'", "time"),
         ("'took {} s'.format(x)", "time"),
+        ("'$' + f'{x:.2f}'", "money"),
+        ("f'{x:.2f}' + '%'", "percent"),
+        ("f'{x:.2f}' + ' s'", "time"),
+        ("'took ' + name + ' s'", "time"),
+        ("amount + ' dollars'", "money"),
+        ("'$' + amount", "money"),
+        ("f'{m}m {s}s'", "time"),
+        ("f'{r} %'", "percent"),
+        ("f'{c} usd'", "money"),
+        ("f'USD {x}'", "money"),
     ],
 )
 def test_a_planted_second_place_for_words_is_found(text: str, kind: str) -> None:
@@ -188,13 +217,29 @@ def test_a_planted_second_decider_is_found() -> None:
 
 
 def takes_rates_apart(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == "NoRate" for node in ast.walk(tree))
+    return any(name in ("NoRate", "because") for name in _names_in(tree)) or _imports_of(tree, "NoRate")
+
+
+def _imports_of(tree: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.alias) and node.name.rpartition(".")[2] == name for node in ast.walk(tree))
 
 
 def test_layouts_ask_views_whether_there_is_a_rate() -> None:
     found = {name for name, tree in sources(*LAYOUTS, "exports") if takes_rates_apart(tree)}
     assert found == set(), "ask `rate_of`, `share_of` or `why_no_rate`"
-    assert takes_rates_apart(ast.parse("if isinstance(rate, NoRate): pass"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if isinstance(rate, NoRate): pass",
+        "isinstance(rate, figures.NoRate)",
+        "from rejoinder.model.figures import NoRate as Nothing",
+        "if rate.because == 'errors': pass",
+    ],
+)
+def test_a_planted_look_at_a_missing_rate_is_found(text: str) -> None:
+    assert takes_rates_apart(ast.parse(text))
 
 
 def has_loose_zip(tree: ast.AST) -> bool:
@@ -216,20 +261,46 @@ def test_layouts_lose_no_row_of_unequal_lists() -> None:
 DIVIDERS = ("model/", "stats/", "runs/", "views/")
 """The packages that count and decide."""
 SHARES = {
-    "exports/ctrf.py",  # the share of a case's trials, which its format has a field for
     "cli/live.py",  # progress
+    "report/page/marks.py",  # the widths of a bar's parts
 }
+
+
+COUNTS = {"passed", "finished", "total", "failed", "errors", "decided", "planned"}
+MEANS = {"mean", "fmean", "average"}
 
 
 def divides_counts(tree: ast.AST) -> bool:
     """Whether code divides numbers of conversations: that would be a rate of its own."""
-    counts = {"passed", "finished", "total", "failed", "errors", "decided", "planned"}
-    return any(
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Div)
-        and any(isinstance(one, ast.Attribute) and one.attr in counts for one in ast.walk(node))
-        for node in ast.walk(tree)
+    return any(_divides(node) and COUNTS & set(_names_in(node)) for node in ast.walk(tree)) or any(
+        map(_is_mean, ast.walk(tree))
     )
+
+
+def _divides(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(op=ast.Div() | ast.FloorDiv()):
+            return True
+        case ast.Call(func=ast.Name(id="Fraction" | "divmod")):
+            return True
+        case _:
+            return False
+
+
+def _is_mean(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in MEANS
+        case _:
+            return False
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """Names, attributes and keys."""
+    for one in ast.walk(node):
+        match one:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+                yield name
 
 
 def test_rates_are_computed_by_packages_that_count() -> None:
@@ -237,7 +308,19 @@ def test_rates_are_computed_by_packages_that_count() -> None:
     assert found == SHARES, "ask `Summary.rate`, or a view"
 
 
-@pytest.mark.parametrize("text", ["share(summary.passed / summary.finished)", "100 * (row.passed / row.total)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "share(summary.passed / summary.finished)",
+        "100 * (row.passed / row.total)",
+        "passed / total",
+        "len(passed) / len(results)",
+        "summary['passed'] / summary['finished']",
+        "mean(one.status == 'passed' for one in results)",
+        "statistics.fmean(good)",
+        "s.passed * 100 // s.finished",
+    ],
+)
 def test_a_planted_rate_is_found(text: str) -> None:
     assert divides_counts(ast.parse(text))
 
@@ -250,19 +333,19 @@ STATE_READERS = {
     "cli/judge.py": 1,
     "cli/stop.py": 2,
     "cli/verify.py": 1,
+    "client.py": 1,
     "engine/execution.py": 2,
     "engine/failed_again.py": 1,
     "engine/run.py": 1,
+    "engine/worker.py": 1,
     "history/index.py": 2,
     "pytest_plugin/running.py": 1,
     "report/comparison.py": 1,
-    "report/history.py": 3,
     "report/page/comparison.py": 1,
     "server/api_acts.py": 1,
     "server/api_runs.py": 1,
     "server/folders.py": 1,
     "server/found.py": 2,
-    "server/pages/case_page.py": 1,
     "server/pages/compare_page.py": 1,
     "server/pages/desk.py": 3,
     "server/pages/listed.py": 1,
@@ -272,22 +355,60 @@ STATE_READERS = {
 again from others (a run that says running but has no process) is a second decider."""
 
 
+KINDS = ("status", "state", "phase")
+
+
 def compared_states(tree: ast.AST) -> int:
-    return sum(isinstance(node, ast.Compare) and _is_of_state(node) for node in ast.walk(tree))
+    return sum(_compares_state(node) for node in ast.walk(tree))
 
 
-def _is_of_state(node: ast.Compare) -> bool:
-    sides = [node.left, *node.comparators]
-    is_read = any(isinstance(one, ast.Attribute) and one.attr in ("status", "state", "phase") for one in sides)
+def _compares_state(node: ast.AST) -> bool:
+    match node:
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[other]):
+            return _is_of_state([left, other]) or (_reads_state(left) and any(map(_is_constant, _names_in(other))))
+        case ast.Compare(left=left, comparators=others):
+            return _is_of_state([left, *others])
+        case ast.Match(subject=subject, cases=cases):
+            return _is_of_state([subject, *(one.pattern for one in cases)])
+        case _:
+            return False
+
+
+def _is_of_state(sides: Sequence[ast.AST]) -> bool:
     words = {one.value for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)}
-    return is_read and bool(words & STATES)
+    return any(map(_reads_state, sides)) and bool(words & STATES)
+
+
+def _reads_state(node: ast.AST) -> bool:
+    return any(name in KINDS for name in _names_in(node))
+
+
+def _is_constant(name: str) -> bool:
+    """Whether it may be a set of states: `EARLY_ENDS`."""
+    return name.lstrip("_").isupper()
 
 
 def test_only_named_files_compare_states_of_runs() -> None:
-    others = ("runs/", "model/", "views/", "providers/", "testing/")
+    others = ("runs/", "model/", "views/", "providers/", "testing/", "transcripts/", "exports/otlp_http.py")
     found = {name: compared_states(tree) for name, tree in sources("") if not name.startswith(others)}
     assert {name: count for name, count in found.items() if count} == STATE_READERS
-    assert compared_states(ast.parse("state = 'killed' if run.status == 'running' and not busy else run.status")) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state = 'killed' if run.status == 'running' and not busy else run.status",
+        "match run.status:\n    case 'running': pass",
+        "match (run.status, busy):\n    case ('running', False): pass",
+        "status = run.status\nif status == 'running': pass",
+        "if run.status in EARLY: pass",
+        "if run.status in words.EARLY_ENDS: pass",
+        "if row['status'] != 'completed': pass",
+        "over = document['status'] in ('killed', 'interrupted')",
+    ],
+)
+def test_a_planted_decider_of_states_is_found(text: str) -> None:
+    assert compared_states(ast.parse(text)) == 1
 
 
 def names_lock(tree: ast.AST) -> bool:

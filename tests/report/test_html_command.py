@@ -47,7 +47,7 @@ def test_the_latest_run_is_written_under_its_name(project: Project) -> None:
     assert said == f"wrote {latest}.html ({round(size / 1000)} kB)\n"
     page = read(project, f"{latest}.html")
     assert page.index["head"]["run"] == latest
-    assert page.of("title") == ["manners: 50% passed (1 of 2)"]
+    assert page.of("title") == ["1 failed, 1 of 2 passed (50%): manners"]
 
 
 def test_a_run_is_named_as_for_show_and_the_file_by_out(project: Project) -> None:

@@ -9,7 +9,7 @@ from rejoinder.cli.grouping import format_option
 from rejoinder.cli.output import echo, write_data
 from rejoinder.cli.remote import ending_of
 from rejoinder.cli.server_options import Remote, server_option
-from rejoinder.client import GOING_ON, RunState
+from rejoinder.client import RunState, is_over
 
 
 @click.command("status")
@@ -28,7 +28,7 @@ def command(run: str | None, remote: Remote, form: str) -> None:
         document = server.document(run)
         if form == "json":
             write_data(document)
-        elif document.get("status") in GOING_ON:
+        elif not is_over(document.get("status")):
             echo(_line(server.status(run)))
         else:
             echo(*ending_of(document))

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from rejoinder.model import CaseStatus, CheckResult, Result, ToolCall, TurnResult
-from rejoinder.stats.intervals import wilson
 from rejoinder.views.cases import Run, Tried, milliseconds, name_of, tried_cases
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import course_words, step_words, turn_words
@@ -139,8 +138,8 @@ def _extra(test: Tried) -> dict[str, Any]:
     extra |= _course(test.deciding)
     if test.trials == 1:
         return {**extra, "score": test.first.score, "succeeded_on_turn": test.first.succeeded_on_turn}
-    interval = wilson(test.passed, test.finished) if test.finished else None
-    return extra if interval is None else {**extra, "pass_rate": test.passed / test.finished, "interval": interval}
+    found = test.rate
+    return extra if found is None else {**extra, "pass_rate": found.rate, "interval": found.interval}
 
 
 def _course(result: Result) -> dict[str, Any]:

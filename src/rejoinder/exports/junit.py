@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from tempfile import SpooledTemporaryFile
+from typing import IO
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from rejoinder.model import CaseStatus
-from rejoinder.stats.intervals import wilson
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import course_words
@@ -30,6 +32,11 @@ _TAGS: dict[CaseStatus, str] = {
 """The element that says how a test ended; one that passed has none."""
 
 
+MOST_IN_MEMORY = 1 << 22
+"""Characters of tests that are kept in memory until the counts before them are known; more go to a file."""
+BLOCK = 1 << 16
+
+
 class _Counts(Struct):
     tests: int = 0
     failures: int = 0
@@ -37,12 +44,8 @@ class _Counts(Struct):
     skipped: int = 0
     time: float = 0.0
 
-    def add(self, other: _Counts) -> None:
-        self.tests += other.tests
-        self.failures += other.failures
-        self.errors += other.errors
-        self.skipped += other.skipped
-        self.time += other.time
+    def __add__(self, other: _Counts) -> _Counts:
+        return _Counts(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -50,20 +53,29 @@ class _Counts(Struct):
         return {**counts, "time": _seconds(self.time)}
 
 
+class _Suite(Struct, frozen=True):
+    name: str
+    file: str
+    counts: _Counts
+    written: int
+    """Characters of its tests."""
+
+
 def write(run: Run) -> Iterator[str]:
-    counts = [_count(tests) for _, tests in _suites(run)]  # attributes come first: the results are read twice
-    total = _Counts()
-    for one in counts:
-        total.add(one)
-    started = {} if run.run.started_at is None else {"timestamp": run.run.started_at}
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-    yield f"<testsuites{_attributes(name='rejoinder', **total.attributes, **started)}>\n"
-    for one, ((suite, file), tests) in zip(counts, _suites(run), strict=True):
-        yield f"  <testsuite{_attributes(name=suite, **one.attributes, **started, file=file)}>\n"
-        for test in tests:
-            yield from _test(test, name_of(test.first, run))
-        yield "  </testsuite>\n"
-    yield "</testsuites>\n"
+    """Attributes come first and have counts, so the tests are written behind them from a draft."""
+    with SpooledTemporaryFile(MOST_IN_MEMORY, "w+", encoding="utf-8", errors="surrogatepass", newline="") as draft:
+        suites = [_draft_suite(names, tests, run, draft) for names, tests in _suites(run)]
+        draft.seek(0)
+        started = {} if run.run.started_at is None else {"timestamp": run.run.started_at}
+        total = sum((one.counts for one in suites), _Counts())
+        yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+        yield f"<testsuites{_attributes(name='rejoinder', **total.attributes, **started)}>\n"
+        for one in suites:
+            yield f"  <testsuite{_attributes(name=one.name, **one.counts.attributes, **started, file=one.file)}>\n"
+            for start in range(0, one.written, BLOCK):
+                yield draft.read(min(BLOCK, one.written - start))
+            yield "  </testsuite>\n"
+        yield "</testsuites>\n"
 
 
 def _suites(run: Run) -> Iterator[tuple[tuple[str, str], Iterator[Tried]]]:
@@ -71,12 +83,13 @@ def _suites(run: Run) -> Iterator[tuple[tuple[str, str], Iterator[Tried]]]:
     return groupby(tried_cases(run), lambda test: (test.first.suite, test.first.file))
 
 
-def _count(tests: Iterable[Tried]) -> _Counts:
-    counts = _Counts()
+def _draft_suite(names: tuple[str, str], tests: Iterable[Tried], run: Run, draft: IO[str]) -> _Suite:
+    counts, written = _Counts(), 0
     for test in tests:
         tag = _TAGS.get(test.status)
-        counts.add(_Counts(1, tag == "failure", tag == "error", tag == "skipped", test.duration_s))
-    return counts
+        counts += _Counts(1, tag == "failure", tag == "error", tag == "skipped", test.duration_s)
+        written += sum(map(draft.write, _test(test, name_of(test.first, run))))
+    return _Suite(*names, counts, written)
 
 
 def _test(test: Tried, name: str) -> Iterator[str]:
@@ -111,7 +124,7 @@ def _ending(tag: str, test: Tried) -> Iterator[str]:
 
 def properties_of(test: Tried) -> Iterator[tuple[str, str]]:
     """Names and values for build servers."""
-    first, passed, finished = test.first, test.passed, test.finished
+    first = test.first
     yield "rejoinder.target", first.target
     if first.variant is not None:
         yield "rejoinder.variant", first.variant
@@ -125,14 +138,14 @@ def properties_of(test: Tried) -> Iterator[tuple[str, str]]:
     if first.score is not None and test.trials == 1:
         yield "rejoinder.score", f"{first.score:.6g}"
     yield "rejoinder.trials", str(test.trials)
-    yield "rejoinder.passed", str(passed)
+    yield "rejoinder.passed", str(test.passed)
     if first.needed is not None:
         yield "rejoinder.needed", f"{first.needed[0]} of {first.needed[1]}"
-    interval = wilson(passed, finished) if test.trials > 1 and finished else None
-    if interval is not None:
-        yield "rejoinder.pass_rate", f"{passed / finished:.6g}"
-        yield "rejoinder.ci_low", f"{interval[0]:.6g}"
-        yield "rejoinder.ci_high", f"{interval[1]:.6g}"
+    found = test.rate if test.trials > 1 else None
+    if found is not None and found.interval is not None:
+        yield "rejoinder.pass_rate", f"{found.rate:.6g}"
+        yield "rejoinder.ci_low", f"{found.interval[0]:.6g}"
+        yield "rejoinder.ci_high", f"{found.interval[1]:.6g}"
 
 
 def _seconds(seconds: float) -> str:

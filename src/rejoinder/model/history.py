@@ -107,9 +107,18 @@ class RunRow(Struct, frozen=True, kw_only=True):
         return self.status in ("interrupted", "budget")
 
     @property
+    def has_ended(self) -> bool:
+        return self.status not in ("running", "killed", "damaged")
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it was played to its end."""
+        return self.status == "completed"
+
+    @property
     def is_whole(self) -> bool:
         """Whether it was played to its end, and is neither a fork nor a re-grade."""
-        return self.status == "completed" and not self.is_aside
+        return self.is_completed and not self.is_aside
 
     @property
     def is_aside(self) -> bool:
@@ -119,14 +128,14 @@ class RunRow(Struct, frozen=True, kw_only=True):
     @property
     def outcome(self) -> Outcome:
         """The status; for a completed run, whether all passed."""
-        if self.status != "completed" or self.summary is None:
+        if not self.is_completed or self.summary is None:
             return self.status
         return _OUTCOMES.get(self.summary.exit_code, "error")
 
     @property
     def rate(self) -> float | None:
         """The pass rate of a completed run, if it has one. The figures of an earlier end do not count."""
-        return None if self.summary is None or self.status != "completed" else self.summary.pass_rate
+        return None if self.summary is None or not self.is_completed else self.summary.pass_rate
 
     @property
     def cost(self) -> float | None:

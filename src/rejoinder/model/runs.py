@@ -244,6 +244,11 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.status in ("interrupted", "budget")
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether `resume` continues it without another option."""
+        return self.status in ("running", "killed", "interrupted")
+
+    @property
     def inputs(self) -> Inputs:
         """Everything that it was made from."""
         models = {one.name[:LONGEST_NAME]: one.model and one.model[:LONGEST_NAME] for one in self.targets[:MOST_MODELS]}

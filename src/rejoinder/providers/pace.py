@@ -116,11 +116,11 @@ class Pace:
             most = end.under_way if end.window is None else min(end.window, end.under_way)
             self.window = max(1.0, min(SHRINK * most, passed))
 
-    def _cut_rate(self, passed: int) -> float:
+    def _cut_rate(self, accepted: int) -> float:
         """A little less than the rate accepted since the last cut."""
         ended, end = self._ended, self._end
         began = ended.after if end.locked_out and ended.after else ended.began
-        let_through = passed / max(1.0, end.at - began, ended.pause_s)
+        let_through = accepted / max(1.0, end.at - began, ended.pause_s)
         self._ceiling = let_through
         if end.rate is not None:
             let_through = min(let_through, end.rate)

@@ -282,15 +282,13 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     """A line for each case whose trials did not all pass, with how each went."""
     if not found.uneven.number:
         return
-    from rejoinder.stats.intervals import wilson
-
     if found.failed.number:
         yield line(("one failing trial of each; all: ", "quiet"), "rejoinder show --failed")
         yield EMPTY
     ids = [" ".join(filter(None, (safe(case.first.id), _on(case.first, run)))) for case in found.uneven.shown]
     longest = _longest(ids, 40)
     for case, name in zip(found.uneven.shown, ids, strict=True):
-        bounds = wilson(case.passed, case.finished) or (0.0, 1.0)
+        bounds = (0.0, 1.0) if case.rate is None or case.rate.interval is None else case.rate.interval
         ways = [_STRIP["recovered" if trial.recovered else trial.status] for trial in case.listed[:MOST_TRIALS]]
         trials = [Piece(sign if form.symbols else letter, role) for sign, letter, role in ways]
         word = "error" if case.status == "error" else "flaky" if case.passed else "failed"

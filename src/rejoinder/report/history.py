@@ -153,7 +153,7 @@ def _status(row: RunRow, _page: Page, form: Form) -> Line:
     source += f" (fork of {safe(row.fork_of)})" if row.fork_of is not None else ""
     tags = "".join(f" #{tag}" for tag in row.tags)
     came_to = _came_to(row)
-    if form.is_narrow and not (row.is_going or row.status == "completed"):
+    if form.is_narrow and not (row.is_going or row.is_completed):
         came_to = came_to.partition(",")[0]
     return line((came_to, _OUTCOMES.get(row.outcome, "warn")), (source, "quiet"), tags)
 
@@ -164,8 +164,8 @@ def _came_to(row: RunRow) -> str:
         return f"{row.status}, {begun:,} of {row.planned:,} begun"
     if row.outcome == "passed" or counted is None:
         return row.outcome if row.planned is None or counted is not None else f"{row.status}, {row.planned:,} planned"
-    parts = [] if row.status == "completed" else [_STATUS_WORDS.get(row.status, row.status)]
-    if row.status == "completed":
+    parts = [] if row.is_completed else [_STATUS_WORDS.get(row.status, row.status)]
+    if row.is_completed:
         parts += lost_words(counted)
         parts += [f"{trials_words(counted.skipped, counted)} skipped"] if counted.skipped else []
     parts += [f"{counted.unfinished:,} left"] if counted.unfinished else []

@@ -32,8 +32,6 @@ LIST_S = 2.0
 """How long a list waits for runs that were not verified yet."""
 _LARGE = ("results.jsonl", "journal.jsonl")
 _STAMPED = ("run.json", "summary.json", "results.jsonl", "journal.jsonl", "checksums", "suite.json", "cases.jsonl")
-_UNENDED = ("running", "killed", "damaged")
-"""Runs of a list that have not ended, so there is nothing to verify, or that are known to be damaged."""
 
 _Key = tuple[str, str]
 
@@ -102,7 +100,7 @@ class Damage:
         end, rows, unverified = monotonic() + LIST_S, list[RunRow](), list[RunRow]()
         for row in reversed(history.rows):
             folder = RunFolder(history.places[row.id])
-            damage: str | None = "" if row.status in _UNENDED else self.known(folder)
+            damage = self.known(folder) if row.has_ended else ""
             if damage is None and monotonic() < end and is_small(folder):
                 damage = self.find(folder)
             if damage is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from rejoinder.client import GOING_ON, RunState, Status
+from rejoinder.client import RunState, Status, is_over
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import is_run_id, with_reasons
@@ -93,7 +93,7 @@ def _look(api: Api, run: str) -> Looked:
     if receipt is None:
         return Looked(_without_receipt(run, stored, entry))
     status = _status(stored, entry, api.settings.root)
-    over = status not in GOING_ON
+    over = is_over(status)
     if over and stored.phase == "ended" and (damage := api.damage.find(folder)):
         return Looked(_damaged(run, damage))
     figures = with_reasons(summary, receipt) if over and stored.phase == "ended" and summary is not None else None

@@ -41,7 +41,6 @@ ENDING_S = 3.0
 MOST_DEATHS = 3
 """A run whose process dies so often is left to people."""
 Need: TypeAlias = Literal["start", "resume", "wait", "ended", "gone"]
-_CUT_OFF = ("running", "killed", "interrupted")
 _ENDED = (0, 1, 3, 4, 5, INTERRUPTED)
 """Exit codes of a run that came to an end, or was interrupted by hand."""
 _PASSING = (
@@ -65,7 +64,7 @@ def need_of(entry: Entry, root: Path) -> Need:
     if receipt is None:
         return "start"
     # To resume what has ended does nothing, so it may be done twice.
-    goes_on = receipt.status in _CUT_OFF or isinstance(entry.job, ResumeJob)
+    goes_on = receipt.is_cut_off or isinstance(entry.job, ResumeJob)
     return "resume" if goes_on and not entry.stop else "ended"
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.boards import NamedPart, Part, Verdict, parts_of, verdict_of
-from rejoinder.model.figures import NetRecovery, NoRate, Rate
+from rejoinder.model.figures import NetRecovery, NoRate, Rate, why_untested
 from rejoinder.words.figures import VERDICT_WORDS, cases_passed, no_rate_words, rate_ends, trials_passed, trials_words
 from rejoinder.words.numbers import (
     capital,
@@ -26,6 +26,7 @@ from rejoinder.words.numbers import (
     point_range,
     points,
     seconds,
+    share,
 )
 from rejoinder.words.statuses import EARLY_ENDS
 
@@ -46,6 +47,13 @@ class Outcomes(Struct, frozen=True, kw_only=True):
     @property
     def total(self) -> int:
         return self.first + self.recovered + self.failed + self.errors + self.skipped
+
+
+def share_of_trials(outcomes: Sequence[Outcomes]) -> str:
+    """The share of trials that passed: `70%`; empty if none finished, or if errors hide it."""
+    passed = sum(one.first + one.recovered for one in outcomes)
+    finished, errors = sum(one.total for one in outcomes), sum(one.errors for one in outcomes)
+    return "" if why_untested(errors, finished) else share(passed / finished)
 
 
 class Share(Struct, frozen=True):

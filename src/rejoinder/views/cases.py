@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from rejoinder.model import CaseStatus, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.cases import is_flaky
+from rejoinder.model.figures import Rate
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
@@ -134,6 +135,16 @@ class Tried(Struct, frozen=True, kw_only=True):
     @property
     def finished(self) -> int:
         return self.trials - self.statuses.get("skipped", 0)
+
+    @property
+    def rate(self) -> Rate | None:
+        """The share of its trials that passed; None if no trial finished."""
+        from rejoinder.stats.intervals import wilson
+
+        if not self.finished:
+            return None
+        interval = wilson(self.passed, self.finished)
+        return Rate(self.passed / self.finished, self.passed, self.finished, 1, interval, "wilson")
 
     @property
     def is_flaky(self) -> bool:

@@ -171,16 +171,16 @@ def clock(duration: float) -> str:
     return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 
 
-def age(passed: float) -> str:
+def age(elapsed: float) -> str:
     """`now`, `4 min`, `3 h`, `1 day`."""
-    part, word = next((part, word) for most, part, word in _AGES if passed < most)
-    number = int(max(0.0, passed) // part)
+    part, word = next((part, word) for most, part, word in _AGES if elapsed < most)
+    number = int(max(0.0, elapsed) // part)
     return word if part == 1 else count(number, word) if word == "day" else f"{number} {word}"
 
 
-def ago(passed: float) -> str:
+def ago(elapsed: float) -> str:
     """`just now`, `4 min ago`."""
-    words = age(passed)
+    words = age(elapsed)
     return "just now" if words == "now" else f"{words} ago"
 
 

@@ -15,10 +15,10 @@ from msgspec import Struct, field, structs
 from rejoinder.model import Summary
 from rejoinder.report.page.marks import mark, outcome_bar
 from rejoinder.report.page.markup import Child, Markup, address, element, table
-from rejoinder.views.board import Board, BoardRow, Outcomes
+from rejoinder.views.board import Board, BoardRow, Outcomes, share_of_trials
 from rejoinder.views.rows import RowOutcome, RowView
 from rejoinder.views.walk import columns_of
-from rejoinder.words.numbers import count, share, shortened
+from rejoinder.words.numbers import count, shortened
 
 MOST_CASES = 60
 MOST_COLUMNS = 24
@@ -192,10 +192,16 @@ def _head(name: str, row: BoardRow | None) -> list[Child]:
 def _total(shown: Sequence[Cell], cells: Sequence[Cell], prefix: str) -> Markup:
     """How much of a case passed, and a link that shows its worst conversation beside its best."""
     passed, finished = sum(cell.passed for cell in cells), sum(cell.finished for cell in cells)
-    rate = element("span", None, share(passed / finished)) if finished else None
+    rate = share_of_trials([cell.outcomes for cell in cells])
     ranked = sorted((cell for cell in shown if cell.finished), key=lambda cell: cell.rank)
     beside = _beside(ranked[-1].first, ranked[0].first, prefix) if len(ranked) > 1 else None
-    return element("td", {"class": "num", "data-by": _by(cells)}, f"{passed} of {finished} ", rate, beside)
+    return element(
+        "td",
+        {"class": "num", "data-by": _by(cells)},
+        f"{passed} of {finished} ",
+        element("span", None, rate) if rate else None,
+        beside,
+    )
 
 
 def _beside(one: RowView, other: RowView, prefix: str) -> Markup:

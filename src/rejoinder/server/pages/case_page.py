@@ -79,7 +79,7 @@ def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
     """Runs that have the case, the newest first."""
     looked, left = 0, MOST_BYTES
     for row in reversed(desk.damage.history().history.rows):
-        if row.is_aside or row.status in ("running", "killed", "damaged"):
+        if row.is_aside or not row.has_ended:
             continue
         if row.suites and not any(suite == name or suite.startswith(f"{name} (") for name in row.suites):
             continue

@@ -378,7 +378,7 @@ def _table(desk: Desk, shown: Sequence[Listed], lines: _Lines) -> Markup:
 def _row(desk: Desk, one: Listed, columns: Sequence[_Column], name: Child) -> Markup:
     row = one.row
     tick = {"type": "checkbox", "name": "tick", "value": row.id, "aria-label": f"Tick run {row.id}", "hidden": True}
-    outcome = _state(desk, one) if one.report is None else _outcome(one.report.summary, row.status)
+    outcome = _state(desk, one) if one.report is None else _outcome(one.report.summary, row)
     return element(
         "tr",
         {"data-run": row.id, "class": "live" if one.row.is_live else None},
@@ -406,10 +406,10 @@ def _name(one: Listed, blessed: Sequence[str], line: _Line | None) -> list[Child
     ]
 
 
-def _outcome(summary: Summary, status: str) -> list[Child]:
+def _outcome(summary: Summary, row: RunRow) -> list[Child]:
     """A bar, and what did not pass in the colour of failures."""
     lost = ", ".join(lost_words(summary))
-    told = [f"{passed_words(summary)} passed", *([] if status == "completed" else [status])]
+    told = [f"{passed_words(summary)} passed", *([] if row.is_completed else [row.status])]
     return [
         outcome_bar(outcomes_of(summary)),
         element("span", {"class": "lost"}, lost) if lost else None,
