@@ -463,6 +463,28 @@ def test_rows_begin_with_what_was_said_and_searches_with_what_they_found(tabs: T
     tab.page.fill("#q", "the courier")
     tab.page.wait_for_function("() => document.querySelector('#r0 .w')?.textContent.includes('… ')")
     assert "hand it to the Courier at" in tab.text("#r0 .w") and "contains" not in tab.text("#r0 .w")
+    assert set(texts(tab, "#r0 mark")) == {"the Courier"}
     tab.page.click("#r0")
     assert tab.text("#detail .why .quote").startswith("It said “You have 14 days.")
     tab.assert_quiet()
+
+
+@pytest.mark.parametrize("screen", [Screen(1280), Screen(390)], ids=str)
+def test_a_narrow_row_has_room_for_the_nearest_miss_and_the_check(tabs: Tabs, tmp_path: Path, screen: Screen) -> None:
+    """Of a phone, and of the list beside a conversation."""
+    wrong = (check(False, check="contains 30 days", kind="contains", reason="the reply does not contain it"),)
+    lost = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    made = result(
+        "refund", turn(f"# How to return\n\nYou have **14 days**.\n\n{REPLY}", 1, passed=False, checks=wrong), **lost
+    )
+    path = write_report(made_run([made]), tmp_path / "report.html")
+    tab = tabs(path, address(made) if screen.width > 860 else "", screen=screen)
+    cut = """() => {
+        const [quote, check] = document.querySelectorAll('#r0 .w > :not(.sr)'), text = quote.querySelector('bdi').firstChild;
+        const range = document.createRange(), place = text.data.indexOf('14 days');
+        range.setStart(text, place);
+        range.setEnd(text, place + 7);
+        return [range.getBoundingClientRect().right < quote.getBoundingClientRect().right, check.scrollWidth <= check.clientWidth];
+    }"""
+    assert tab.page.evaluate(cut) == [True, True]
+    assert "**" not in tab.text("#r0 .w") and "#" not in tab.text("#r0 .w")

@@ -66,7 +66,8 @@ def test_signs_of_markdown_are_left_out(reply: str, quote: str) -> None:
     assert quote_of(reply, (), 80) == (quote, None)
 
 
-def test_a_quote_begins_at_the_beginning_if_that_is_near() -> None:
+def test_a_quote_begins_with_a_sentence_or_at_the_beginning_if_that_is_near() -> None:
+    assert quote_of("# Returns\n\nYou have **14 days**.", ((25, 29),), 160) == ("… You have 14 days.", (14, 18))
     assert quote_of("The total is 139.5 francs.", ((13, 18),), 160) == ("The total is 139.5 francs.", (13, 18))
     long = f"{'word ' * 40}and the total is 139.5 francs."
     said, span = quote_of(long, (place_of("139.5", long),), 160)

@@ -69,11 +69,10 @@ def _cut(words: str, most: int) -> str:
 def _beginning(before: str, most: int, *, is_whole: bool) -> str:
     """The last words before a place, from the beginning of a sentence or a line if there is one. `is_whole`: nothing
     stands before them."""
-    line = _SPACE.sub(" ", before).lstrip()
-    if is_whole and len(line) <= min(most, _BEFORE):
-        return line
     least, size = max(0, len(before) - min(most, _BEFORE)), len(before.rstrip())
     sentences = [found.end() for found in _BEGINS.finditer(before, least, size)]
+    if is_whole and not least and not sentences:
+        return _SPACE.sub(" ", before).lstrip()
     words = [found.end() for found in _SPACE.finditer(before, least, size)]
     start = sentences[-1] if sentences else words[0] if words else len(before)
     return f"… {_SPACE.sub(' ', before[start:]).lstrip()}"
