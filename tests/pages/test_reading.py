@@ -480,11 +480,12 @@ def test_a_narrow_row_has_room_for_the_nearest_miss_and_the_check(tabs: Tabs, tm
     path = write_report(made_run([made]), tmp_path / "report.html")
     tab = tabs(path, address(made) if screen.width > 860 else "", screen=screen)
     cut = """() => {
-        const [quote, check] = document.querySelectorAll('#r0 .w > :not(.sr)'), text = quote.querySelector('bdi').firstChild;
+        const [quote, check] = document.querySelectorAll('#r0 .w > :not(.sr)');
+        const text = quote.querySelector('bdi').firstChild, right = one => one.getBoundingClientRect().right;
         const range = document.createRange(), place = text.data.indexOf('14 days');
         range.setStart(text, place);
         range.setEnd(text, place + 7);
-        return [range.getBoundingClientRect().right < quote.getBoundingClientRect().right, check.scrollWidth <= check.clientWidth];
+        return [right(range) < right(quote), check.scrollWidth <= check.clientWidth];
     }"""
     assert tab.page.evaluate(cut) == [True, True]
     assert "**" not in tab.text("#r0 .w") and "#" not in tab.text("#r0 .w")

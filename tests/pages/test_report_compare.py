@@ -211,4 +211,7 @@ def test_flips_of_two_runs_are_those_of_their_results(tabs: Tabs, desk: Desk) ->
             "#rows .row", "found => found.map(e => e.getAttribute('href').split('?')[0])"
         )
         assert found == places, show
+        words = " ".join((tab.page.text_content("#r0 .w") or "").split())
+        assert show == "words" or re.match(r"(Broke|Fixed): [^:]* → [^:]* · (First )?it said “", words), words
+    assert tab.page.title() == "Cannot tell, 1 broke, 1 fixed: service-desk"
     tab.assert_quiet()

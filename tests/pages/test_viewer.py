@@ -116,6 +116,7 @@ def test_two_prompts_that_differ_stand_open_with_their_words_compared(
     assert tab.page.locator("#detail .asked .da").all_inner_texts() == ["short", "capital"]
     assert tab.page.locator("#detail .asked .db").all_inner_texts() == ["warm", "seat"]
     assert tab.page.locator("#detail h2").first.inner_text() == "System prompts differ"
+    assert tab.text("#detail .note").startswith("The system prompts differ. They differ from turn 1 on")
     assert tab.logged == []
 
 

@@ -24,7 +24,7 @@ from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.results import CaseName
 from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.columns import Head, Index, RunNames
-from rejoinder.report.page.comparison import comparison_overview
+from rejoinder.report.page.comparison import comparison_overview, window_title_of_both
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.markup import Markup
 from rejoinder.report.page.overview import (
@@ -268,7 +268,7 @@ def _write_pairs(
         pair=names,
     )
     page = Page(
-        title=f"{head.title}: {names.b} against {names.a}",
+        title=window_title_of_both(comparison, head.title),
         crumb=head.title,
         run=BOTH.join((names.a, names.b)),
         overview=comparison_overview(comparison, why=why_of_pairs(b.summary, "#", known_clusters(a.results))),

@@ -16,11 +16,14 @@ from rejoinder.report.page.overview import note_list
 from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.facts import names_of
 from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
+from rejoinder.words.runs import short_run
 
 
-def comparison_overview(found: RunComparison, prefix: str = "#", why: Markup | None = None) -> Markup:
+def comparison_overview(
+    found: RunComparison, prefix: str = "#", why: Markup | None = None, acts: Markup | None = None
+) -> Markup:
     """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `prefix` begins
-    the addresses of the application; `why`: the reasons of failures in B."""
+    the addresses of the application; `why`: the reasons of failures in B; `acts`: what can be done with the runs."""
     from rejoinder.report.comparison import headline
     from rejoinder.report.styled import Form
 
@@ -38,11 +41,19 @@ def comparison_overview(found: RunComparison, prefix: str = "#", why: Markup | N
                 element("p", {"class": "say"}, told.lstrip(".: ")),
             ),
             element("dl", None, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
+            acts,
         ),
         note_list(list(_compared_notes(found))),
         why,
         panels([_figures(found)], prefix),
     )
+
+
+def window_title_of_both(found: RunComparison, title: str) -> str:
+    """`Cannot tell, 1 broke, 4 fixed: service-desk`, for the window or the tab of a browser."""
+    from rejoinder.report.comparison import short_verdict
+
+    return f"{short_verdict(found)}: {title}"
 
 
 def _compared(letter: str, run: ComparedRun) -> Markup:
@@ -52,11 +63,12 @@ def _compared(letter: str, run: ComparedRun) -> Markup:
     told += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
     told += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
     told += [run.status] if run.status != "completed" else []
+    name = element("b", {"class": "mono", "title": run.run}, short_run(run.run))
     return element(
         "div",
         None,
         element("dt", None, letter),
-        element("dd", None, element("b", {"class": "mono"}, run.run), " ", ", ".join(filter(None, told))),
+        element("dd", None, name, " ", ", ".join(filter(None, told))),
     )
 
 

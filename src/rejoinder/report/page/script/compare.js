@@ -90,7 +90,7 @@ function sideView(turn, talk, marks, others, name) {
 }
 
 /** Two prompts that differ, with the words that one side alone has. @param {(string | undefined)[]} texts @param {[string, string]} names */
-const promptsView = ([a, b], names) => [a, b].map((text, n) => text == null ? h('div') : h('div.side.asked', { 'data-name': names[n] }, askedView(text, otherWords(a ?? '', b ?? '')?.[n])));
+const promptsView = ([a, b], names) => [a, b].map((text, n) => text == null ? h('div') : h('div.side.asked', { 'data-name': names[n] }, askedView(text, otherWords(a ?? '', b ?? '', -1)?.[n])));
 
 /** Both system prompts, open where they differ. @param {Conversation} a @param {Conversation} b @param {[string, string]} names @returns {Child} */
 const systemsView = (a, b, names) => a.system === b.system ? systemView(a) : h('div.pair', h('div.th', h('h2', 'System prompts differ')), promptsView([a.system, b.system].map(text => text || 'None'), names));
@@ -98,7 +98,7 @@ const systemsView = (a, b, names) => a.system === b.system ? systemView(a) : h('
 /** @param {Conversation} a @param {Conversation} b @param {[string, string]} names @param {[Place, Place]} places */
 function pairView(a, b, names, places) {
   const { pair } = dataSource.head(), runs = !placeNow.other && pair ? [pair.a, pair.b] : null;
-  const one = a.turns ?? [], two = b.turns ?? [], difference = firstDifference(one, two), [first] = difference;
+  const one = a.turns ?? [], two = b.turns ?? [], difference = firstDifference(one, two), [first] = difference, isOther = a.system !== b.system;
   const rows = Array.from({ length: Math.max(one.length, two.length) }, (_, n) => {
     const p = one[n], q = two[n], texts = [p?.response ?? '', q?.response ?? ''], marks = otherWords(texts[0], texts[1]), others = firstOthers(texts[0], texts[1]);
     return [n + 1 === first && h('p.split-at', { id: 'first' }, h('span', plain(differenceWords(difference, p, q, names)))),
@@ -108,8 +108,8 @@ function pairView(a, b, names, places) {
   });
   return h('div.inner.cmp',
     h('header.dhead', pathView(b.row), titleView(b),
-      h('p.note', first ? h('a', { href: addresses.href({ ...placeNow, turn: first }) }, `They differ from turn ${first} on`) : 'No difference in prompts, replies and verdicts'),
-      h('div.pair.heads', [a, b].map(({ row }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', plain(runs[n])), stateView(row),
+      h('p.note', isOther && 'The system prompts differ. ', first ? h('a', { href: addresses.href({ ...placeNow, turn: first }) }, `They differ from turn ${first} on`) : `No difference in prompts${isOther ? ' of the user' : ''}, replies and verdicts`),
+      h('div.pair.heads', [a, b].map(({ row }, n) => h('a.headlink', { href: addresses.href(places[n]) }, h('b', foreign(names[n])), runs && h('span.mono', { title: runs[n] }, plain(runs[n].slice(-4))), stateView(row),
         h('span.sub', [row.used, row.time].filter(fact => fact).join(', ')))))),
     systemsView(a, b, names),
     rows);

@@ -202,14 +202,15 @@ function rowView(n) {
 
 /** What it said, and why. @param {Row} row @returns {Child} */
 function saidWords({ outcome, why, said, same }) {
-  if (!why) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
-  return [said && h('span.q', h('span.roomy', outcome === 'recovered' && 'First ', 'it said '), '“', foreign(said), '” '), h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why)), same && h('span.roomy', ` · ${same}`)];
+  if (!why && !said) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
+  return [said && h('span.q', h('span.roomy', outcome === 'recovered' && 'First ', 'it said '), '“', foreign(said), '” '), why && h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why)), same && h('span.roomy', ` · ${same}`)];
 }
 
 /** @param {Row} row @returns {Child} */
 function changeWords(row) {
-  const { change, before, differs, why } = row;
+  const { change, before, differs, why, said } = row;
   const went = [before ? before.word : 'not in A', change === 'only' && before ? 'not in B' : row.word].join(' → ');
+  if (said && /worse|better/.test(change ?? '')) return [h('span', change === 'worse' ? 'Broke' : 'Fixed', h('span.roomy', `: ${went}`), ' · '), saidWords(row)];
   return [went, differs ? `, replies differ from turn ${differs}` : '', why && ': ', plain(why)];
 }
 

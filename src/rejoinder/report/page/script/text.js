@@ -236,6 +236,8 @@ function showMarks() {
   for (const box of document.querySelectorAll('.clamp')) {
     const mark = box.querySelector('.from') ?? box.querySelector('mark,.near');
     if (mark) box.scrollTop += areaOf(mark).bottom - areaOf(box).top - 190;
+    box.classList.toggle('mid', box.scrollTop > 0);
+    box.classList.toggle('end', box.scrollTop + box.clientHeight >= box.scrollHeight - 1);
   }
 }
 
