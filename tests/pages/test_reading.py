@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from rejoinder.model import ToolCall, TurnResult
 from tests.pages.browsing import SCREENS, Screen, Tab, Tabs, computed
@@ -437,6 +438,27 @@ def test_folded_replies_show_their_evidence_and_the_nearest_miss(tabs: Tabs, tmp
     assert texts(tab, "#t2 .near") == ["139.5"]
     assert in_sight(tab, "#t1 mark") and in_sight(tab, "#t2 .near")
     tab.assert_quiet()
+
+
+def test_a_negated_check_says_what_it_found(tabs: Tabs, tmp_path: Path) -> None:
+    reply = "Sorry. Opened boxes are not taken back."
+    inside = structs.replace(found_in(reply, "Opened boxes"), reason="contains it")
+    negated = check(False, check="not", kind="not", reason="contains Opened boxes: contains it", children=(inside,))
+    missed = check(False, check="contains 30 days", kind="contains", reason="the reply does not contain it")
+    first, second = (
+        turn(reply, passed=False, checks=(negated,)),
+        turn(reply + "!", 2, passed=False, checks=(negated, missed)),
+    )
+    lost = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    made = result("refund", first, second, **lost)
+    tab = tabs(write_report(made_run([made]), tmp_path / "report.html"), address(made))
+    assert texts(tab, "#t2 .chk .lb code") == ['not contains "Opened boxes"', 'contains "30 days"']
+    assert texts(tab, "#t2 .chk .rs") == ['found "Opened boxes"']
+    assert texts(tab, "#t2 mark.miss") == ["Opened boxes"]
+    assert tab.page.locator("#detail :is(.kids, .mark.first)").count() == 0
+    assert texts(tab, "#detail .th .bad") == ["failed", "2 of 2 checks failed"]
+    why = tab.text("#detail .why")
+    assert why.startswith('not contains "Opened boxes": found "Opened boxes", and 1 more.'), why
 
 
 def test_evidence_of_whole_json_paints_nothing(tabs: Tabs, tmp_path: Path) -> None:

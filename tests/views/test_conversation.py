@@ -144,6 +144,14 @@ def test_the_nearest_miss_is_a_word_that_was_looked_for(kind: str, label: str, r
     assert places_of(inside, reply) == found
 
 
+def test_only_an_unusual_stop_is_told() -> None:
+    notes = [
+        view_conversation(result("a", turn("Yes.", stop_reason=stop))).turns[0].notes
+        for stop in ("end_turn", "max_turns")
+    ]
+    assert notes == [(), ("the agent stopped: max_turns",)]
+
+
 def test_a_reason_quotes_what_was_said() -> None:
     reply = "You have 14 days to send it back."
     lost = structs.replace(

@@ -206,7 +206,7 @@ def against(result: Result) -> list[Against]:
     """The checks of the last turn, or of the last turn of each planned step that failed, and those of the whole. Where
     no check says why, the plan does."""
     found = [
-        Against(where, called(check), found_by(check), turn, check, check)
+        Against(where, called(check), found_by(check, turn.response or ""), turn, check, check)
         for where, turn in _deciding_turns(result)
         for check in turn.checks
         if not check.passed

@@ -114,14 +114,14 @@ function turnView(node, talk, title) {
 }
 
 /** What a target did and said; calls that were not carried out come last. @param {Turn} turn @param {Mark[]} [marks] @param {Mark[]} [others] where it first differs from the reply beside it @returns {Child} */
-function replyView({ response, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, others) {
+function replyView({ response, outcome, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, others) {
   const isSilent = response == null || !response && !tools.length;
   const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...others ?? [], ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);
-  return [tools.filter(tool => tool.status).map(toolView), same && !others ? sameView(same, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
+  return [tools.filter(tool => tool.status).map(toolView), same ? sameView(same, outcome, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
 }
 
-/** The reply said the same again: its words are folded. @param {number} turn @param {Child} said @returns {Child} */
-const sameView = (turn, said) => [h('p.same', `Same words as turn ${turn}.`), fold('Show the reply', () => said)];
+/** The reply said the same again: its words are folded. @param {number} turn @param {string} outcome @param {Child} said @returns {Child} */
+const sameView = (turn, outcome, said) => [h(outcome === 'passed' ? 'p.same.fine' : 'p.same', `Same words as turn ${turn}.`), fold('Show the reply', () => said)];
 
 /** The reply beside an earlier one, word by word, where enough of them are the same. @param {Turn} turn @param {Conversation} talk @returns {Child} */
 function againstView({ response, depth, same_as: same, near, turn }, { turns = [] }) {
@@ -161,9 +161,9 @@ function treeOf(turns) {
 function whyView({ row, reasons = [], turns = [] }) {
   const [reason, ...more] = reasons;
   if (!reason) return null;
-  const { outcome, word } = row, { where, what, text, turn, said } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
+  const { outcome, word } = row, { where, what, text, silent, turn, said } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
   const words = outcome === 'recovered' ? ['Failed ', h('b', plain(what)), ` on turn ${turn}. ${word}`]
-    : [h('b', plain(where ? `${where}: ${what}` : what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more.length > 0 && `, and ${more.length} more`];
+    : [h('b', plain(where ? `${where}: ${what}` : what)), silent ? ' failed' : [': ', shortView(text.replace(/[.\s]+$/, ''), 600)], more.length > 0 && `, and ${more.length} more`];
   return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', said && h('span.quote', 'It said “', foreign(said), '” '), goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));
 }
 

@@ -70,6 +70,8 @@ interface Check {
   label: string;
   state: 'passed' | 'failed' | 'error';
   reason: string;
+  /** The reason in fewer words, where they are others; empty if it says nothing more. */
+  told?: string | null;
   score?: string;
   /** As a sentence. */
   scored?: string;
@@ -134,7 +136,7 @@ interface Conversation {
   file?: string;
   line?: number;
   /** The most important one first. */
-  reasons?: {where?: string, what: string, text: string, turn?: number | null, said?: string}[];
+  reasons?: {where?: string, what: string, text: string, silent?: boolean, turn?: number | null, said?: string}[];
   system?: string;
   system_size?: string;
   turns?: Turn[];
