@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rejoinder.words.numbers import clock
 from tests.kit import Process, Project, case, run, run_folders, scripted, wait_until
-from tests.pages.browsing import SCREENS, Chromium, Screen, Tab, Tabs
+from tests.pages.browsing import SCREENS, Chromium, Screen, Tab, Tabs, computed
 from tests.pages.kit import Desk, Serve
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e"
@@ -138,6 +139,12 @@ def test_on_a_phone_figures_say_whose_they_are_where_there_are_two_runs(desk: De
         said[name] = tab.page.eval_on_selector_all(".figures tbody tr:first-child td", before)
     assert said["figures"][:2] == ['"A "', '"B "']
     assert set(said["judge"]) == {"none"}
+
+
+def test_ages_of_what_is_in_flight_are_written_alike_by_server_and_script() -> None:
+    ages = [0, 0.6, 9.4, 59.9, 60, 605, 3_599, 3_600, 3_849, 90_000]
+    assert computed(f"{ages}.map(clockWords)", "server_live") == [clock(age) for age in ages]
+    assert clock(605) == "10:05"
 
 
 def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):

@@ -406,13 +406,19 @@ def passed_words(one: Counted) -> str:
 
 def lost_words(one: Counted) -> list[str]:
     """`3 cases failed`, `1 case had errors`; `3 failed`, `1 error` if each case has one trial."""
+    return [words for words in (failed_words(one), error_words(one)) if words]
+
+
+def failed_words(one: Counted) -> str:
     if not one.has_repeats:
-        return [
-            *([f"{one.failed:,} failed"] if one.failed else []),
-            *([count(one.errors, "error")] if one.errors else []),
-        ]
-    told = ((one.by_case.failed, "failed"), (one.by_case.errors, "had errors"))
-    return [f"{count(number, 'case')} {word}" for number, word in told if number]
+        return f"{one.failed:,} failed" if one.failed else ""
+    return f"{count(one.by_case.failed, 'case')} failed" if one.by_case.failed else ""
+
+
+def error_words(one: Counted) -> str:
+    if not one.has_repeats:
+        return count(one.errors, "error") if one.errors else ""
+    return f"{count(one.by_case.errors, 'case')} had errors" if one.by_case.errors else ""
 
 
 def trials_words(number: int, of: Counted) -> str:
