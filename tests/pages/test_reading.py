@@ -440,6 +440,14 @@ def test_folded_replies_show_their_evidence_and_the_nearest_miss(tabs: Tabs, tmp
     tab.assert_quiet()
 
 
+def test_an_edit_by_a_tool_is_shown_as_a_diff(tabs: Tabs, tmp_path: Path) -> None:
+    words = json.dumps({"file_path": "slugs.py", "old_string": "a\nb", "new_string": "c"})
+    tab = open_turns(tabs, tmp_path, turn("Done.", tool_calls=(ToolCall("Edit", words, status="completed"),)))
+    assert texts(tab, ".tool dt") == ["file_path"]
+    assert (texts(tab, ".tool .del"), texts(tab, ".tool .add")) == (["- a", "- b"], ["+ c"])
+    tab.assert_quiet()
+
+
 def test_a_negated_check_says_what_it_found(tabs: Tabs, tmp_path: Path) -> None:
     reply = "Sorry. Opened boxes are not taken back."
     inside = structs.replace(found_in(reply, "Opened boxes"), reason="contains it")

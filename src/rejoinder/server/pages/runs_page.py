@@ -126,7 +126,7 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     size = "headline long" if len(head) > LONG_HEADLINE else "headline"
     words = [
         link,
-        element("h1", {"class": size}, sentence(capital(head))),
+        element("h1", {"class": size}, sentence(head)),
         element("p", {"class": "say"}, sentence(rest)),
     ]
     return element("div", {"class": "last"}, element("div", None, words), element("p", {"class": "acts"}, links))
@@ -188,9 +188,9 @@ def _verdict(one: Listed) -> tuple[str, str]:
     failed, 2 min ago.`; with repeats `69% of trials (55 to 80) passed, 7 of 10 cases (31 of 45 trials), 2 cases
     failed, 2 min ago.`"""
     if one.damage:
-        return "the run is damaged.", f"It was started {age(one.row)}. {capital(one.damage)}."
+        return "The run is damaged.", f"It was started {age(one.row)}. {capital(one.damage)}."
     if one.report is None:
-        return "the run was killed.", f"It was started {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
+        return "The run was killed.", f"It was started {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
     summary, board = one.report.summary, one.board
     parts = [f"{passed_words(summary)} passed"]
     if one.rate is not None:

@@ -31,9 +31,12 @@ const titleView = ({ row, turns = [] }) => h(row.title === turns[0]?.prompt ? 'h
 
 /** @param {Tool} tool */
 function toolView({ name, server, arguments: words, result, status, note }) {
-  const isBad = !!note || status === 'failed' || status === 'denied';
+  const isBad = !!note || status === 'failed' || status === 'denied', given = argumentsOf(words);
+  const [before, after] = ['old', 'new'].map(start => given.find(([key]) => RegExp(`^${start}(_?(string|str|text|content))?$`, 'i').test(key)));
+  const isEdit = before && after;
   return h('div.tool', h('b', server && [foreign(server), ' / '], foreign(name), isBad && h('span.bad', ` ${note ?? status}`)),
-    h('dl', argumentsOf(words).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))])),
+    h('dl', given.filter(one => !isEdit || one !== before && one !== after).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))])),
+    isEdit && folded(h('div', h('pre.diff', { tabindex: '0' }, [before, after].map(([, text], n) => text.slice(0, CUT).split('\n').map(line => h(n ? 'span.add' : 'span.del', n ? '+ ' : '- ', plain(line)))))), sizeOfText(before[1] + after[1]), FOLD_CODE),
     result != null && h('div.result', h('span', 'result'), resultView(result)));
 }
 
