@@ -320,6 +320,8 @@ def test_a_fork_in_other_words_is_run_and_shown(project: Project, browser: Chrom
         run(project, {"name": "cities", "targets": [target], "target": "geo", "evals": [case("one", checks)]})
     [made] = run_folders(project.folder)
     tab = tabs(f"{serve(project.folder)}/runs/{made.name}/c/cities/one/geo/-/1")
+    tab.press("e")
+    assert tab.page.locator(".forkform").count() == 0, "what is unfolded is what was said"
     tab.page.click("summary:has-text('Fork from here') >> nth=1")
     tab.page.fill(".forkform textarea", "Think again, please.")
     tab.page.click("text=Run the fork")
@@ -365,16 +367,32 @@ def test_a_judge_is_tested_from_its_page(project: Project, browser: Chromium, se
     digest = document["results"][0]["turns"][0]["checks"][0]["judged_by"]
     base, made = serve(project.folder), run_folders(project.folder)[0].name
     tab = tabs(f"{base}/judges/{digest}")
-    assert "Label 20 of its replies first." in tab.text("#overview")
-    assert tab.page.locator("button:has-text('Test the judge')").count() == 0, "there is nothing to test it with"
-    tab.page.click("text=Label more replies")
+    assert "A test needs 20 of them" in tab.text("#overview")
+    assert tab.page.locator("button:has-text('Test it')").count() == 0, "there is nothing to test it with"
+    assert tab.page.locator(".figures th").all_inner_texts() == [
+        "Run",
+        "Check",
+        "Passed",
+        "Started",
+        f"run {made[-4:]}",
+    ]
+    tab.page.click("text=Label its 3 replies (20 are better)")
     tab.wait_ready()
     for key, number in zip("pfp", "123", strict=True):
         tab.press(key)
         tab.page.wait_for_selector(f".progress:has-text('{number} of')")
     tab.open(f"{base}/judges/{digest}")
     assert "3 of 20 labels are there." in tab.text(".labelled")
-    tab.page.click("button:has-text('Test the judge')")
+    tab.press("j", "f")  # the label with which the judge disagrees stands first, and is given anew
+    file = project.folder / ".rejoinder" / "labels" / f"{digest}.jsonl"
+    tab.page.wait_for_selector(".toast.on")
+    assert sorted(json.loads(row)["label"] for row in file.read_text().splitlines()) == ["fail", "pass", "pass"]
+    tab.press("p")
+    tab.page.wait_for_selector(".disagreements li:first-child button[aria-pressed=true]:text-is('Pass')")
+    assert [json.loads(row)["label"] for row in file.read_text().splitlines()].count("pass") == 3
+    tab.press("f")
+    tab.page.wait_for_selector(".disagreements li:first-child button[aria-pressed=true]:text-is('Fail')")
+    tab.page.click("button:has-text('Test it with these 3 labels')")
     assert "about the 3 replies" in tab.text("dialog.ask")
     tab.page.click("dialog.ask button:text-is('Test')")
     tab.page.wait_for_selector("h2:has-text('Passport')", timeout=60_000)
@@ -383,5 +401,5 @@ def test_a_judge_is_tested_from_its_page(project: Project, browser: Chromium, se
     assert tab.page.locator("text=rejoinder judge test").count() == 0
     assert urlsplit(tab.page.url).path == f"/judges/{digest}"
     assert tab.logged == []
-    assert made in tab.text("#overview")
-    assert f"run={made}" in (tab.page.get_attribute("text=Label more replies", "href") or ""), "not of the test"
+    assert f"run {made[-4:]}" in tab.text("#overview")
+    assert list(tab.faults("a judge with labels")) == []

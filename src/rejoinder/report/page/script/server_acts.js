@@ -48,7 +48,9 @@ function forkForm(turn, conversation) {
 /** @param {Turn} turn @param {Conversation} conversation @returns {Child} */
 function forkView(turn, conversation) {
   if (!pageData.acts || dataSource.head().pair || conversation.control === turn) return null;
-  return fold('Fork from here', () => forkForm(turn, conversation));
+  const form = fold('Fork from here', () => forkForm(turn, conversation));
+  form.classList.add('act');
+  return form;
 }
 
 /** @param {Conversation} conversation @returns {Child} */

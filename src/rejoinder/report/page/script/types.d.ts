@@ -210,6 +210,7 @@ interface First {
   labels?: number;
   /** Whether the judge has a passport. */
   is_tested?: boolean;
+  given?: GivenLabel[];
   items?: LabelItem[];
   done?: string[];
   first?: LabelReply | null;
@@ -217,6 +218,7 @@ interface First {
 
 type Found = {total: number, rows: Row[], counts: Record<string, number>};
 
+type GivenLabel = {run: string, item: LabelItem, label: 'pass' | 'fail', note: string};
 type LabelItem = {id: string, suite: string, case: string, target: string, variant: string | null, trial: number, turn: number | null, check: number[]};
 
 type LabelReply = {title: string, prompt: string, reply: string, asked: string};
