@@ -212,7 +212,10 @@ def test_a_conversation_leads_to_its_run_and_a_filter_to_its_list(desk: Desk, se
     top = tab.page.locator("#list").bounding_box()
     assert top is not None
     assert 0 <= top["y"] < 100, "the list is what the address asks for"
-    assert tabs(f"{base}/runs/{run_id}").page.evaluate("scrollY") == 0
+    for query in ("", "?view=grid", "?q=refund", "?why=repeated:"):
+        assert tabs(f"{base}/runs/{run_id}{query}").page.evaluate("scrollY") == 0, (
+            "the headline is what a page begins with"
+        )
 
 
 def test_labels_are_given_by_keys_and_the_verdict_is_told_afterwards(desk: Desk, serve: Serve, tabs: Tabs):

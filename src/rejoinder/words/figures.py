@@ -350,7 +350,13 @@ def _by_case_words(found: Look) -> str:
 def change_words(found: Delta) -> str:
     """`+164%`: between the two means, which are what is shown."""
     change = _change(found)
-    return "" if change is None or found.verdict == "same" else f"{100 * change:+.0f}%"
+    return "" if change is None or found.verdict == "same" else _change_percent(change)
+
+
+def _change_percent(change: float) -> str:
+    """`+164%`, `-0.4%`, `0%`"""
+    shown = (f"{100 * change:+.{digits}f}%" for digits in (0, 1))
+    return next((words for words in shown if words.strip("+-0.%")), "0%")
 
 
 def typical_words(found: Delta, *, brief: bool = False) -> str:
@@ -361,7 +367,7 @@ def typical_words(found: Delta, *, brief: bool = False) -> str:
     change = _change(found)
     if found.change is None or change is None or found.change * change > 0 or brief:
         return word
-    return f"{word}, typically {100 * found.change:+.0f}%"
+    return f"{word}, typically {_change_percent(found.change)}"
 
 
 def _change(found: Delta) -> float | None:

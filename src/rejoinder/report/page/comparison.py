@@ -15,7 +15,7 @@ from rejoinder.report.page.markup import Markup, element, table
 from rejoinder.report.page.overview import note_list
 from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.facts import names_of
-from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
+from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, seconds_alike, when
 from rejoinder.words.runs import short_run
 
 
@@ -160,7 +160,8 @@ def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
     from rejoinder.words.figures import gain_words
 
     sides = [gain_words(net.a), gain_words(net.b)]
-    difference = "" if net.difference is None else points(net.difference)
+    of = f" of {count(net.cases, 'case')} that failed in both"
+    difference = "" if net.difference is None or net.interval is None else f"{points(net.difference)}{of}"
     bounds = "" if net.interval is None else point_range(net.interval)
     return _row(label, [*sides, difference, bounds, "", _VERDICTS[net.verdict]], net.verdict)
 
@@ -172,5 +173,6 @@ def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
     from rejoinder.words.figures import change_words, typical_words
 
     both = found.a, found.b
-    shown = money_alike(*both) if unit == "$" else [number_words(value, unit) for value in both]
+    alike = {"$": money_alike, "s": seconds_alike}.get(unit)
+    shown = [number_words(value) for value in both] if alike is None else alike(*both)
     return [_row(label, [*shown, change_words(found), "", "", typical_words(found)])]

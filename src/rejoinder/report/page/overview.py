@@ -85,14 +85,14 @@ def run_overview(
     others; `known` are the clusters of the baseline."""
     board = board_of(run.run, run.summary)
     told = list(notes_of(run.run, run.summary))
-    above = [note.text for note in told if note.warns or note.kind in _ABOVE]
+    above = [note.text for note in told if not note.warns and note.kind in _ABOVE]
     return element(
         "section",
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
         headline(board),
-        element("p", {"class": "say"}, [[words, " "] for words in _sentences(run)]),
+        element("p", {"class": "say"}, [[words, " "] for words in _sentences(run, board)]),
         board_rows(board, prefix),
-        note_list([*notes, *above]),
+        note_list([*notes, *above], [note.text for note in told if note.warns]),
         why_section(run.summary, prefix, known),
         panels(
             [
@@ -113,13 +113,14 @@ _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
 # What the headline leaves out
 
 
-def _sentences(run: Run) -> Iterator[Child]:
+def _sentences(run: Run, board: Board) -> Iterator[Child]:
     summary, rate = run.summary, rate_of(run.summary)
     if summary.no_rate == "untested":
         return
     counted = cases_passed(summary) if summary.has_repeats else trials_passed(summary)
     words = f" passed, {trials_passed(summary)}" if summary.has_repeats else " conversations passed"
-    yield [element("strong", None, counted), f"{words}{on_words(summary)}."]
+    if counted not in board.headline.text:
+        yield [element("strong", None, counted), f"{words}{on_words(summary)}."]
     if rate is None:
         by_condition = condition_rates(summary)
         if why := why_no_rate(summary):
@@ -158,8 +159,8 @@ def why_section(summary: Summary, prefix: str, known: frozenset[ClusterKey] | No
 
 
 def why_of_pairs(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None) -> Markup | None:
-    """The same of run B. `known`: the reasons of run A. Pairs are not listed by tags of failures."""
-    rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag"]
+    """The same of run B, and its new reasons. `known`: the reasons of run A. Pairs are not listed by tags."""
+    rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag" and (row.is_new or row.number > 1)]
     return _why(f"In B, {why_words(summary)}", rows[:MOST_CLUSTERS], prefix)
 
 
@@ -207,7 +208,7 @@ def _about(run: Run, notes: Sequence[str]) -> Panel:
         element(
             "div",
             None,
-            element("dt", None, detail.label),
+            element("dt", None, capital(detail.label)),
             element("dd", {"dir": "auto"}, [element("p", None, sentence(text)) for text in detail.lines]),
         )
         for detail in details_of(run.run, run.summary)
@@ -216,8 +217,10 @@ def _about(run: Run, notes: Sequence[str]) -> Panel:
     return Panel("about", "All figures", content)
 
 
-def note_list(notes: Sequence[str]) -> Markup | None:
-    shown = [element("li", {"dir": "auto"}, sentence(capital(note))) for note in notes]
+def note_list(notes: Sequence[str], warnings: Sequence[str] = ()) -> Markup | None:
+    """Warnings stand behind other notes."""
+    kinds = [*((note, None) for note in notes), *((note, "warns") for note in warnings)]
+    shown = [element("li", {"class": kind, "dir": "auto"}, sentence(capital(note))) for note, kind in kinds]
     return element("ul", {"class": "notes"}, shown) if shown else None
 
 

@@ -31,7 +31,7 @@ const actions = {
 };
 
 /** @type {[string, string][]} */
-const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['error', 'Errors'], ['first', 'First try'], ['again', 'Same words'], ['different', 'Verdicts differ'], ['skipped', 'Skipped']];
+const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['error', 'Errors'], ['first', 'First try'], ['again', 'Same words, any outcome'], ['different', 'Verdicts differ'], ['skipped', 'Skipped']];
 /** @type {[string, string][]} */
 const PAIR_PILLS = [['', 'All'], ['worse', 'Flipped to failed'], ['better', 'Flipped to passed'], ['words', 'Other words'], ['same', 'Same'], ['only', 'In one run only']];
 
