@@ -8,6 +8,7 @@ STAMP := $(VENV)/installed
 DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
 AGENTS := .agents/installed
+PROMPTFOO_ITSELF := .promptfoo/installed
 RELEASE := .venv-release/installed
 RECIPES := .venv-recipes/installed
 WEB := .web/installed
@@ -17,7 +18,7 @@ WORKERS := $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))' 2>
 # Some machines forbid Python to keep what it has compiled; each test would then compile the tool anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo check package test test-long test-agents test-pythons smoke release-check compiled pytest lint types imports docs screens bench clean
+.PHONY: demo check package test test-long test-agents test-imports test-pythons smoke release-check compiled pytest lint types imports docs screens bench clean
 
 demo: $(DEMO)
 	@.venv-demo/bin/python scripts/demo.py
@@ -27,7 +28,7 @@ demo: $(DEMO)
 check: compiled $(WEB)
 	@($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python scripts/lint_words.py --check && \
 	  $(BIN)/lint-imports && $(BIN)/pyright) >$(VENV)/check.log 2>&1 & rest=$$!; \
-	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents"; tests=$$?; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents and not imports"; tests=$$?; \
 	  wait $$rest || { cat $(VENV)/check.log; tests=1; }; \
 	  [ $$tests = 0 ] || exit $$tests
 	@echo "Left to make test: further cases of parametrised tests, and what is marked slow in:"
@@ -41,7 +42,7 @@ package: compiled
 	  [ -d $$tests ] || tests=$$(grep -rlE "(from|import) rejoinder\.$(NAME)\>|from rejoinder import .*\<$(NAME)\>" tests --include="test_*.py"); \
 	  [ -n "$$tests" ] || { echo "No test imports $(NAME) itself: make check runs those that use it."; exit 1; }; \
 	  ($(BIN)/ruff check $$source $$tests && $(BIN)/ruff format --check $$source $$tests && $(BIN)/pyright $$source) >$(VENV)/package.log 2>&1 & rest=$$!; \
-	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents" $$tests; tests=$$?; \
+	  MOST_EXAMPLES=20 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --first 1 -m "not slow and not long and not agents and not imports" $$tests; tests=$$?; \
 	  [ $$tests != 5 ] || { echo "All tests of $(NAME) are marked slow: make test runs them."; tests=0; }; \
 	  wait $$rest || { cat $(VENV)/package.log; tests=1; }; \
 	  exit $$tests
@@ -56,7 +57,7 @@ compiled: $(STAMP)
 
 # Of properties at most forty examples, and of tests marked `every` some cases; `make test-long` runs all of them.
 pytest: compiled $(RECIPES) $(WEB)
-	MOST_EXAMPLES=40 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents"
+	MOST_EXAMPLES=40 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents and not imports"
 
 test-long: compiled $(INSPECT) $(WEB)
 	$(BIN)/python -m pytest -q -n auto -m "long or hypothesis"
@@ -69,6 +70,18 @@ $(AGENTS): scripts/agents/package.json
 	@mkdir -p .agents
 	@cp scripts/agents/package.json .agents/
 	npm install --prefix .agents --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# promptfoo at a pinned version, beside the import of the examples of a checkout: `make test-imports PROMPTFOO=PATH`. It
+# needs npm, Node 20 and, once, the network; about half an hour on two cores.
+test-imports: compiled $(PROMPTFOO_ITSELF)
+	@[ -d "$(PROMPTFOO)/examples" ] || { echo "make test-imports PROMPTFOO=PATH: PATH is a checkout of promptfoo"; exit 1; }
+	PROMPTFOO="$(abspath $(PROMPTFOO))" $(BIN)/python -m pytest -q -m imports tests/imports
+
+$(PROMPTFOO_ITSELF): scripts/promptfoo/package.json
+	@mkdir -p .promptfoo
+	@cp scripts/promptfoo/package.json .promptfoo/
+	npm install --prefix .promptfoo --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # A real browser, and the two packages that look at our pages and scripts: for tests alone.
@@ -129,7 +142,7 @@ bench: $(STAMP) $(WEB)
 	$(BIN)/python benchmarks/first_row.py --runs 3
 
 clean:
-	rm -rf $(VENV) .venv-* .web dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .web .promptfoo dist build .pytest_cache .ruff_cache .hypothesis
 
 define need_python
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

@@ -23,7 +23,7 @@ from timing import PYTHON, compile_package, fake_server, read_runs, say_load
 CASES = 20
 BOUND_S = 1.0
 SUITE = """\
-targets: [{name: asked, provider: openai, model: gpt-5-mini, base_url: URL}]
+targets: [{name: asked, provider: openai, model: gpt-5-mini, base_url: URL, cache: true}]
 metadata: {system_prompt: {file: prompts/warm.md}}
 evals:
 """

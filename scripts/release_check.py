@@ -141,7 +141,17 @@ def sdist_tests() -> str:
     with tempfile.TemporaryDirectory() as name, tarfile.open(only("*.tar.gz")) as archive:
         archive.extractall(name, filter="data")
         [folder] = Path(name).iterdir()
-        words = ("-q", "-p", "no:cacheprovider", "-n", "2", "--first", "1", "-m", "not long and not agents")
+        words = (
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-n",
+            "2",
+            "--first",
+            "1",
+            "-m",
+            "not long and not agents and not imports",
+        )
         # Tests of the archive do not build archives again.
         said = call(SUITE_PYTHON, "-m", "pytest", *words, *SDIST_TESTS, folder=folder, PYTHONPATH=str(folder / "src"))
     return last_line(said)

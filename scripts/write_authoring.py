@@ -14,6 +14,7 @@ from typing import Any
 
 from rejoinder import authoring
 from rejoinder.model import CHECKS, Check
+from rejoinder.model.checks import Counted
 from rejoinder.model.fields import fields_of
 from rejoinder.model.plans import OVER_TIME
 from rejoinder.suite.schema import read_schema
@@ -31,12 +32,15 @@ NAMED = {
     "conversationItem": "Item",
 }
 """Definitions with a type of their own."""
-MAPPINGS = ("message", "part", "user", "shards", "metadata", "formatting", "criterion", "wantedCall")
+MAPPINGS = (
+    *("message", "part", "user", "shards", "metadata", "formatting", "criterion", "wantedCall", "wantedField"),
+    "replyPart",
+)
 """Definitions whose keys are completed. Other mappings are not described further."""
 CLASSES = {"case": "Case", "turn": "Turn"}
 OTHER_FORMS = ("AgentV", "Another name for", "(as under `execution`)")
 """Words of descriptions: keys with these are read, but not offered."""
-OF_FOLLOW_UPS = ("prompt", "checks", "hint", "ask", "threshold")
+OF_FOLLOW_UPS = ("prompt", "prompts", "times", "checks", "hint", "ask", "threshold")
 FIRST = "prompt"
 """The only key that may be given by its place."""
 HEAD = '''"""{purpose}
@@ -146,7 +150,7 @@ def parts(writer: Writer) -> str:
         "properties": {key: item["properties"][key] for key in OF_FOLLOW_UPS},
     }
     classes = [
-        struct_of(writer, "FollowUp", follow_up, needed=("prompt", "checks")),
+        struct_of(writer, "FollowUp", follow_up, needed=("checks",)),
         *(struct_of(writer, name, writer.definitions[definition]) for definition, name in CLASSES.items()),
         suite_of(writer),
     ]
@@ -223,6 +227,7 @@ def described(writer: Writer, rule: Rules) -> str:
     return writer.definitions[rule["$ref"].split("/")[2]]["description"]
 
 
+COUNT = "count"
 BESIDE = ("name", "weight", "required", "threshold", "metric", "every_turn")
 
 
@@ -235,6 +240,7 @@ def functions(writer: Writer) -> str:
     follow_up = ("follow_up", "FollowUp", "Sent when this check fails, with the checks of the next reply.")
     rows = [(key, writer.type_of(rule, ""), rule["description"]) for key, rule in beside]
     scored = [row for row in rows if row[0] != "threshold"]
+    counts = (COUNT, writer.type_of(item[COUNT], "Occurrences"), item[COUNT]["description"])
     behind = [follow_up, ("on", writer.type_of(on, ""), f"In `conversation_checks`. {on['description']}")]
     over = [row for row in rows if row[0] != "every_turn"] + [
         ("turns", "Sequence[int]", turns["description"]),
@@ -245,6 +251,7 @@ def functions(writer: Writer) -> str:
     mappings = [
         beside_of("CheckKeys", "The keys that may accompany a check.", [*rows, *behind]),
         beside_of("ScoredCheckKeys", "The keys beside a check that has a threshold itself.", [*scored, *behind]),
+        beside_of("CountedCheckKeys", "The keys beside a check whose text can be counted.", [*rows, counts, *behind]),
         beside_of("TemporalCheckKeys", "The keys beside a check of several replies.", over),
     ]
     imports = """\
@@ -258,7 +265,7 @@ from rejoinder.authoring.pieces import CheckEntry, Value, entry, keys
 
 """
     body = "\n\n".join([*mappings, *kinds.values()])
-    named = [name for name in writer.mappings if any(f"{name} |" in text for text in kinds.values())]
+    named = [name for name in writer.mappings if any(f"{name} |" in text for text in (*mappings, *kinds.values()))]
     every = "".join(f"    {spelled(name)!r},\n" for name in sorted(kinds, key=spelled))
     purpose = "Every check as a function that returns the entry of a `checks` list."
     text = HEAD.format(purpose=purpose) + imports.format(names="".join(f", {name}" for name in named))
@@ -285,10 +292,11 @@ def check_of(writer: Writer, name: str, rules: Rules) -> str:
     if name == "check":
         head, value = f"{fields[0].name}: str, /, *, with_: Mapping[str, Value] | None = None", fields[0].name
         return function(name, head, value, rules, "CheckKeys", extra='{"with": with_} | ')
+    beside = "CountedCheckKeys" if issubclass(kind, Counted) else "CheckKeys"
     if len(fields) == 1:
         type_ = writer.type_of({key: rule for key, rule in rules.items() if key != "description"}, camel(name))
         default = " = True" if type_ == "bool" else ""
-        return function(name, f"{fields[0].name}: {type_}{default}, /", fields[0].name, rules, "CheckKeys")
+        return function(name, f"{fields[0].name}: {type_}{default}, /", fields[0].name, rules, beside)
     needed = rules.get("required", ())
     own = rules["properties"]
     parameters = [parameter(writer, name, key, own[key], key in needed) for key in own if key == alone]
@@ -296,7 +304,7 @@ def check_of(writer: Writer, name: str, rules: Rules) -> str:
     rest.sort(key=lambda one: "=" in one)
     given = ", ".join(f"{key!r}: {spelled(key)}" for key in own)
     value = f"keys({{{given}}}{'' if alone is None else f', {alone!r}'})"
-    beside = "ScoredCheckKeys" if "threshold" in own else "CheckKeys"
+    beside = "ScoredCheckKeys" if "threshold" in own else beside
     details = [(spelled(key), rule["description"]) for key, rule in own.items() if rule.get("description")]
     return function(name, ", ".join([*parameters, "*", *rest]), value, rules, beside, details)
 

@@ -98,7 +98,7 @@ def rules_of_check(kind: type[Check]) -> Rules:
     return {**rules, "x-check": True}
 
 
-BESIDE_A_CHECK = ("name", "weight", "required", "threshold", "metric", "with")
+BESIDE_A_CHECK = ("name", "weight", "required", "threshold", "metric", "with", "count")
 INNER: Rules = {"$ref": "#/$defs/checkItem"}
 
 

@@ -5,6 +5,7 @@ Blocks with a file name after the language are written to that file (```yaml eva
 pages show for every run stands for the newest one. Blocks of the language `python` are executed.
 `<!-- new folder -->` starts again in an empty folder; `<!-- env NAME=value -->` sets a variable;
 `<!-- fake models: TEXT -->` has all LLM APIs answer TEXT from a server on loopback, with keys that it accepts;
+`<!-- vendors: TEXT -->` has the vendors' own addresses do so, through a proxy on loopback;
 `<!-- webhook: JSON -->` has a server there answer JSON to every request, at the address in GRADER_URL;
 `<!-- issue tracker -->` has an MCP server there, at the address in TRACKER_URL, for callers with a certain token;
 `<!-- install -->` makes the folder's package known to Python as an installer would;
@@ -35,12 +36,13 @@ from tempfile import TemporaryDirectory
 from rejoinder.testing import Answer, FakeServer
 from tests.kit import ROOT
 from tests.labs.tracker_lab import TOKEN, tracker
+from tests.labs.vendor_lab import vendors
 
 RUN = "20261115-093000-a1b25eed"
 """What every run is called on a page."""
 _BLOCK = re.compile(
-    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|webhook: .*?|issue tracker|install|terminal"
-    r"|differs: .*?) -->$"
+    r"^<!-- (?P<comment>new folder|env \w+=.*?|fake models: .*?|vendors: .*?|webhook: .*?|issue tracker|install"
+    r"|terminal|differs: .*?) -->$"
     r"|^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -107,6 +109,11 @@ class Session:
             "SERVICE_URL": server.openai_url,
             **{f"{vendor}_API_KEY": "a-fake-key" for vendor in ("OPENAI", "ANTHROPIC", "GEMINI")},
         }
+
+    def lead_vendors_here(self, text: str) -> None:
+        """From here on the addresses of vendors lead to this machine."""
+        folder, reply = Path(self.configuration.name), Answer(text, input_tokens=14, output_tokens=8)
+        self.environment |= self.others.enter_context(vendors(folder, reply))[1]
 
     def answer_posts(self, verdict: str) -> None:
         self.webhook = Webhook(verdict)
@@ -254,6 +261,8 @@ def follow(page: Path, *, refresh: bool = False) -> str:
             session = Session()
         elif comment and comment.startswith("fake models: "):
             session.fake_models(comment.removeprefix("fake models: "))
+        elif comment and comment.startswith("vendors: "):
+            session.lead_vendors_here(comment.removeprefix("vendors: "))
         elif comment and comment.startswith("webhook: "):
             session.answer_posts(comment.removeprefix("webhook: "))
         elif comment == "issue tracker":

@@ -20,7 +20,19 @@ from rejoinder import Pace, Selection, UsageError
 from rejoinder.model import Reply, Request, Usage
 from rejoinder.model.runs import CodeOfTarget
 from rejoinder.testing import FakeServer
-from tests.kit import Process, Project, behind, bounded, case, follow, journal_of, run_folders, scripted
+from tests.kit import (
+    Process,
+    Project,
+    Raw,
+    behind,
+    bounded,
+    case,
+    follow,
+    journal_of,
+    run_folders,
+    run_process,
+    scripted,
+)
 
 EVALS = [case("a", {"match": "yes"}, follow("Again.", {"match": "yes"}))]
 SUITE = {"target": "of-production", "evals": EVALS}
@@ -116,6 +128,50 @@ def test_an_object_is_opened_and_closed_once(suite: str) -> None:
     rejoinder.run(suite, target=bot, repeat=3)
     assert (bot.events[0], bot.events[-1]) == ("open", "close")
     assert (bot.events.count("open"), bot.events.count("close")) == (1, 1)
+
+
+PRINTING = """
+import asyncio, sys
+import rejoinder
+
+class Bot:
+    async def open(self):
+        print("open")
+
+    def reply(self, request):
+        print("reply")
+        return "yes"
+
+    async def close(self):
+        print("close")
+
+print("before")
+if sys.argv[1] == "run":
+    rejoinder.run("evals.yaml", target=Bot())
+else:
+    asyncio.run(rejoinder.arun("evals.yaml", target=Bot()))
+print("after")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "out"), [("run", []), ("arun", ["open", "reply", "close"])])
+def test_all_output_of_an_object_goes_to_one_place(suite: str, verb: str, out: list[str], project: Project) -> None:
+    """Standard error under `run`, as the command line has it; under `arun` the output is the program's own."""
+    project.write("program.py", PRINTING)
+    done = run_process(project.folder, command=[sys.executable, "program.py", verb])
+    assert done.out.split() == ["before", *out, "after"], done.err
+    assert [word for word in done.err.split() if word in ("open", "reply", "close")] == (
+        [] if out else ["open", "reply", "close"]
+    )
+
+
+@pytest.mark.parametrize("targets", [[], [scripted("a", "x"), scripted("b", "y")]])
+def test_without_a_target_the_hint_names_the_argument(targets: list[Raw], project: Project) -> None:
+    for verb in (rejoinder.run, rejoinder.estimate):
+        with pytest.raises(UsageError) as raised:
+            verb({"targets": targets, "evals": [case("c")]} if targets else {"evals": [case("c")]})
+        assert (raised.value.hint or "").startswith("Give `target=`: a name,")
 
 
 def test_async_functions_are_called_on_the_loop_of_their_client_and_blocking_ones_in_a_thread(suite: str) -> None:
@@ -267,8 +323,9 @@ def test_the_other_verbs_of_a_run_with_a_python_object(project: Project) -> None
     with pytest.raises(UsageError, match=r"the Python object .*bot`.*") as raised:
         rejoinder.resume(first, retry_errors=True)
     assert "target=" in (raised.value.hint or "")
-    with pytest.raises(UsageError, match="the Python object"):
+    with pytest.raises(UsageError, match="the Python object") as raised:
         rejoinder.fork(first, "c1", 1, prompt="Now?")
+    assert "`target=...` of rejoinder.resume, rejoinder.fork" in (raised.value.hint or "")
     assert rejoinder.fork(first, "c1", 1, prompt="Now?", target=bot).summary.passed == 1
     failing.clear()
     done = asyncio.run(rejoinder.aresume(first, retry_errors=True, target=bot))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,11 @@ def test_failed_cases_are_selected_and_estimated_without_a_call(project: Project
     assert (again.summary.passed, sorted(calls)) == (2, ["b", "c"])
     assert rejoinder.failed_of(again) is None
     assert rejoinder.failed_of(first, Selection(cases=("a",))) is None
+    nothing: Any = rejoinder.failed_of(again)
+    for verb in (rejoinder.run, rejoinder.estimate):
+        with pytest.raises(UsageError, match="there is nothing to run: no case is selected") as raised:
+            verb("evals.yaml", target=ask, selection=nothing)
+        assert raised.value.hint == "`failed_of` returns None if nothing failed."
 
 
 def test_a_part_of_a_run_is_resumed_in_its_folder(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:

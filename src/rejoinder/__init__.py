@@ -9,8 +9,8 @@ from rejoinder._version import __version__ as __version__
 
 TYPE_CHECKING = False  # `typing` itself would be half the cost of this import
 if TYPE_CHECKING:
-    from typing import Any
-
+    from rejoinder import checks as checks
+    from rejoinder import testing as testing
     from rejoinder.api import afork as afork
     from rejoinder.api import agrade as agrade
     from rejoinder.api import amerge as amerge
@@ -50,18 +50,23 @@ if TYPE_CHECKING:
     from rejoinder.formatting.judge import format_judge_prompts as format_judge_prompts
     from rejoinder.formatting.prompt import format_case as format_case
     from rejoinder.formatting.prompt import to_toon as to_toon
+    from rejoinder.library.explaining import explain as explain
     from rejoinder.library.report import RunReport as RunReport
     from rejoinder.library.rows import CaseVerdict as CaseVerdict
     from rejoinder.library.suites import Suite as Suite
     from rejoinder.library.suites import load as load
     from rejoinder.library.suites import loads as loads
+    from rejoinder.library.suites import validate as validate
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
+    from rejoinder.model import Reply as Reply
+    from rejoinder.model import Request as Request
+    from rejoinder.model import Result as Result
+    from rejoinder.model import TurnResult as TurnResult
     from rejoinder.model.comparisons import RunComparison as RunComparison
     from rejoinder.model.estimates import RunBounds as RunBounds
     from rejoinder.model.figures import GateResult as GateResult
     from rejoinder.model.forks import Fork as Fork
-    from rejoinder.report.failure import explain as explain
     from rejoinder.runs.options import Answers as Answers
     from rejoinder.runs.options import Confirm as Confirm
     from rejoinder.runs.options import Limits as Limits
@@ -70,7 +75,6 @@ if TYPE_CHECKING:
     from rejoinder.runs.options import RunOptions as RunOptions
     from rejoinder.runs.options import Selection as Selection
     from rejoinder.runs.options import Trust as Trust
-    from rejoinder.validation.findings import validate as validate
     from rejoinder.views.actions import Action as Action
 
 _NAMES = {
@@ -84,32 +88,36 @@ _NAMES = {
     "rejoinder.engine.observer": "Progress",
     "rejoinder.model.forks": "Fork",
     "rejoinder.runs.options": "Answers Confirm Limits Pace Rounds RunOptions Selection Trust",
+    "rejoinder.library.explaining": "explain",
     "rejoinder.library.report": "RunReport",
     "rejoinder.library.rows": "CaseVerdict",
-    "rejoinder.report.failure": "explain",
     "rejoinder.errors": "RejoinderError SuiteError UsageError",
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",
-    "rejoinder.library.suites": "Suite load loads",
+    "rejoinder.library.suites": "Suite load loads validate",
     "rejoinder.model": "Evidence Opinion",
     "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.model.estimates": "RunBounds",
     "rejoinder.model.figures": "GateResult",
-    "rejoinder.validation.findings": "validate",
     "rejoinder.views.actions": "Action",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
+_MODULES = ("checks", "testing")
+__all__ = ["__version__", *_HOMES, *_MODULES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # to type checkers, a name that is not above is a mistake
 
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        if name not in _HOMES and name not in _MODULES:
+            raise AttributeError(f"module 'rejoinder' has no attribute {name!r}")
+        import importlib
+
+        if name in _MODULES:
+            return importlib.import_module(f"rejoinder.{name}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -24,8 +24,9 @@ from rejoinder.engine import run as engine
 from rejoinder.engine.callers import awaited, outside_loop
 from rejoinder.engine.observer import Observer, Progress, ProgressTeller
 from rejoinder.errors import UsageError, reason_of
-from rejoinder.library.given import Suites, load_given
+from rejoinder.library.given import load_given
 from rejoinder.library.report import RunReport
+from rejoinder.library.suites import Suites
 from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
@@ -66,7 +67,7 @@ def run(
     observer: Observer | None = None,
 ) -> RunReport:
     """Run suites as a new run of their project. `target` replaces the targets that the suites name."""
-    with runs_kept_in(runs_folder):
+    with runs_kept_in(runs_folder), naming_the_argument():
         options = RunOptions(repeat=repeat, selection=selection, pace=pace, limits=limits, answers=answers, trust=trust)
         if answers.runs:
             raise UsageError("answers of earlier runs are for replay, grade and merge")
@@ -207,8 +208,9 @@ def estimate(
     from rejoinder.gates.forecast import foresee
 
     options = _checked(RunOptions(repeat=repeat, selection=selection, limits=limits))
-    suites, options = load_for(target, suite, options, asks=False)
-    return foresee(suites, options).bounds
+    with naming_the_argument():
+        suites, options = load_for(target, suite, options, asks=False)
+        return foresee(suites, options).bounds
 
 
 @outside_loop
@@ -220,7 +222,7 @@ def failed_of(
     runs_folder: str | Path | None = None,
 ) -> Selection | None:
     """Select the cases that did not pass in a run, each on its own target. If `selection` names cases,
-    only these count. None if all passed."""
+    only these count. None if all passed: then there is nothing to run."""
     from rejoinder.engine.failed_again import only_failed
 
     with runs_kept_in(runs_folder):
@@ -396,6 +398,10 @@ def _checked(options: RunOptions) -> RunOptions:
     """The options, with lists as tuples and paths as absolute text. Raises UsageError for an invalid value."""
     for field in structs.fields(RunOptions):
         group = getattr(options, field.name)
+        if field.name == "selection" and group is None:
+            raise UsageError(
+                "there is nothing to run: no case is selected", "`failed_of` returns None if nothing failed."
+            )
         if field.name != "repeat" and type(group) is not field.type:
             raise UsageError(f"{field.name}: expected {field.type.__name__}, got {type(group).__name__}")
     try:

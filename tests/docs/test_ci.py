@@ -137,6 +137,28 @@ def test_a_mode_that_is_named_counts_everywhere(tmp_path: Path, checkout: Path, 
     assert (options["replay"] is None, options["cache"]) == ((True, True) if mode == "live" else (False, False))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "code"),
+    [({}, 0), ({"against": "main"}, 0), ({"against": "main", "strict": "true"}, 5)],
+    ids=["a run", "a gate", "a strict gate"],
+)
+def test_a_replayed_bot_is_never_green_without_a_warning(
+    tmp_path: Path, checkout: Path, inputs: dict[str, str], code: int
+) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request("a-stranger/project"))
+    with_baseline(github)
+    assert github.bash("rejoinder run --record cassettes && rm -r .rejoinder/runs").code == 0
+    lose(github, *(f"c{n}-1" for n in range(34)))  # the fork breaks the bot
+    done = github.action(**inputs)
+    assert done.code == code, done.log
+    words = (
+        "answered from cassettes, not asked: `bot` (your own code or server); this run cannot tell about changes there"
+    )
+    assert f"::warning title=rejoinder::{words}" in done.log
+    assert words.replace("`", "") in summary(github).replace("`", "")
+    assert ("cannot tell about bot: the replies were replayed" in done.log) is bool(inputs)
+
+
 def comments(github: Github, *bodies: tuple[str, str]) -> None:
     found = [{"id": 40 + place, "user": {"type": kind}, "body": body} for place, (kind, body) in enumerate(bodies)]
     (github.fakes / "comments.json").write_text(json.dumps(found))

@@ -66,6 +66,7 @@ def target(server: FakeServer, **more: Any) -> Raw:
         "model": "gpt-5-mini",
         "base_url": f"{server.url}/v1",
         "retry_initial_delay_ms": 1,
+        "cache": True,
         **more,
     }
 
@@ -118,7 +119,7 @@ def test_a_second_run_is_answered_from_the_cache_with_equal_results(project: Pro
         case("meant", {"semantic": {"expected": ["answer 1", "something else"], "threshold": 0}}),
         case("compared", {"compare": {"reply": "Rome", "criteria": "Which is clearer?"}}),
     ]
-    more = {"name": "meaning", "provider": "openai", "model": "text-embedding-3-small", "base_url": f"{server.url}/v1"}
+    more = target(server, name="meaning", model="text-embedding-3-small")
     content = suite(server, *cases, target="it", embedding_target="meaning")
     content["targets"].append(more)
     first = run(project, content, "--repeat", "3")
@@ -739,7 +740,7 @@ def test_after_a_kill_nothing_that_was_answered_is_asked_again(moment: str, proj
     """By the run that is taken up, and by another run, which has the cache alone."""
     with PaidServer(seed=3) as server:
         project.write(".rejoinder/config.yaml", {"prices": PRICES})
-        project.write("evals.yaml", make_suite(server.fake.url, 4, embeds=True))
+        project.write("evals.yaml", make_suite(server.fake.url, 4, embeds=True, cache=True))
         given = ("run", "evals.yaml", "--cache", "--format", "json", "--workers", "4")
         assert Process(project.folder, *given, REJOINDER_KILL_AT=moment).end().code == KILLED
         [folder] = run_folders(project.folder)

@@ -23,7 +23,7 @@ def server() -> Iterator[FakeServer]:
 
 def write(project: Project, server: FakeServer, *names: str) -> None:
     cases = [case(name, QUESTION) for name in names or ("one",)]
-    project.write("evals.yaml", {"targets": [behind(server, "t")], "evals": cases})
+    project.write("evals.yaml", {"targets": [behind(server, "t", cache=True)], "evals": cases})
 
 
 def cached(project: Project) -> Raw:
@@ -127,7 +127,7 @@ def test_changed_rows_are_asked_again(project: Project, server: FakeServer, forg
 
 def test_a_row_answers_its_own_request_alone(project: Project, server: FakeServer) -> None:
     cases = [case(name, QUESTION, prompt=f"{name}?") for name in ("one", "two")]
-    project.write("evals.yaml", {"targets": [behind(server, "t")], "evals": cases})
+    project.write("evals.yaml", {"targets": [behind(server, "t", cache=True)], "evals": cases})
     cached(project)
     change(
         project,
@@ -157,7 +157,10 @@ def test_without_a_key_answers_serve_one_run(
     write(project, server)
     project.write(
         "evals.yaml",
-        {"targets": [behind(server, "t")], "evals": [case(name, QUESTION, prompt="Same?") for name in ("one", "two")]},
+        {
+            "targets": [behind(server, "t", cache=True)],
+            "evals": [case(name, QUESTION, prompt="Same?") for name in ("one", "two")],
+        },
     )
     for number in (1, 2):
         document = cached(project)

@@ -1,4 +1,5 @@
-"""The cache answers for LLM APIs only: code of one's own changes behind one address, and is asked in every run."""
+"""The cache answers for LLM APIs at their vendors' addresses only: code of one's own changes behind one address, and is
+asked in every run."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from rejoinder.providers.vendors import is_public_api
 from rejoinder.testing import FakeServer
-from tests.kit import Process, Project, Raw, behind, run_refusal, scripted, wait_until
+from tests.kit import Process, Project, Raw, behind, run_process, run_refusal, scripted, wait_until
 from tests.labs.session_lab import Bot
+from tests.labs.vendor_lab import vendors
 
 GOOD, BROKEN = "It is Paris.", "It is Rome."
 CASE = {"id": "one", "prompt": "What is the capital of France?", "checks": [{"contains": "Paris"}]}
@@ -46,13 +49,22 @@ class Own:
         self._project.write("own_bot.py", code)
         return {"provider": "python", "call": "own_bot:reply"}
 
+    def _openai(self) -> Raw:
+        return {"provider": "openai", "model": "own", "base_url": f"{self._bot.url}/v1", "api_key": "any"}
 
-KINDS = ("http", "cli", "python")
+
+def completion(text: str) -> Raw:
+    """A reply as an `http` target and a client of OpenAI's API read it."""
+    message = {"role": "assistant", "content": text}
+    return {"reply": text, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+
+
+KINDS = ("http", "cli", "python", "openai")
 
 
 @pytest.fixture(params=KINDS)
 def own(request: pytest.FixtureRequest, project: Project) -> Iterator[Own]:
-    with Bot(lambda _bot, _body: {"reply": bots[0].text}) as bot:
+    with Bot(lambda _bot, _body: completion(bots[0].text)) as bot:
         bots = [Own(request.param, project, bot)]
         yield bots[0]
 
@@ -68,7 +80,7 @@ def test_a_bot_that_broke_is_red_with_the_cache(project: Project, own: Own) -> N
     broken = project.run_json("run", "evals.yaml", "--cache", code=1)
     assert good["run"]["from_cache"]["always_asked"] == ["own"]
     assert broken["run"]["from_cache"]["answers"] == 0
-    line = "not cached: `own` (only LLM APIs are, unless a target says `cache: true`)"
+    line = "not cached: `own` (only LLM APIs at their vendors' addresses are, unless a target says `cache: true`)"
     assert line in " ".join(project.run("run", "evals.yaml", "--cache", code=1).split())
     assert "not cached" not in project.run("run", "evals.yaml", code=1)
 
@@ -105,19 +117,89 @@ def test_cases_with_equal_words_are_asked_apart(project: Project, own: Own) -> N
     project.write("evals.yaml", {**suite_of({**own.target, "cache": True}), "evals": cases})
     first = project.run_json("run", "evals.yaml", "--cache", "--workers", "1")
     repeated = first["run"]["from_cache"]["repeated"]
-    assert repeated == (1 if own.target["provider"] == "http" else 0), "a service sees its request and nothing else"
+    assert repeated == (1 if own.target["provider"] in ("http", "openai") else 0), (
+        "a service sees its request and nothing else"
+    )
 
 
 def test_a_judge_behind_an_llm_api_is_cached_beside_a_bot_that_is_not(project: Project, own: Own) -> None:
     verdict = '{"score": 1, "hits": [], "misses": [], "reasoning": "fine"}'
     judged = {**CASE, "checks": [{"llm_judge": {"criteria": "Is it?"}}]}
     with FakeServer(verdict) as server:
-        content = {**suite_of(own.target, behind(server, "judge")), "judge_target": "judge", "evals": [judged]}
+        content = {
+            **suite_of(own.target, behind(server, "judge", cache=True)),
+            "judge_target": "judge",
+            "evals": [judged],
+        }
         project.write("evals.yaml", content)
         project.run("run", "evals.yaml", "--cache")
         second = project.run_json("run", "evals.yaml", "--cache")
         assert len(server.requests) == 1
     assert (second["run"]["from_cache"]["answers"], second["run"]["from_cache"]["always_asked"]) == (1, ["own"])
+
+
+def asked_twice(project: Project, environment: dict[str, str], target: Raw) -> Raw:
+    """The second of two runs with the cache, of which each is a process of its own."""
+    project.write("evals.yaml", suite_of({"name": "own", "max_retries": 0, **target}))
+    for _ in range(2):
+        ended = run_process(project.folder, "run", "evals.yaml", "--cache", "--format", "json", **environment)
+        assert ended.code == 0, ended.err
+    return ended.document["run"]["from_cache"]
+
+
+PUBLIC: dict[str, Raw] = {
+    "openai": {"provider": "openai", "model": "gpt-5-mini"},
+    "anthropic": {"provider": "anthropic", "model": "claude-sonnet-4-5"},
+    "gemini": {"provider": "gemini", "model": "gemini-2.5-flash"},
+    "an address of the vendor in another region": {
+        "provider": "openai",
+        "model": "gpt-5-mini",
+        "base_url": "https://eu.api.openai.com/v1",
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", PUBLIC.values(), ids=PUBLIC)
+def test_an_llm_api_at_its_vendors_address_is_cached(project: Project, target: Raw) -> None:
+    with vendors(project.folder, GOOD) as (server, environment):
+        use = asked_twice(project, environment, target)
+        assert (use["answers"], len(server.requests)) == (1, 1)
+    assert "always_asked" not in use
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio", "openai"])
+@pytest.mark.parametrize("wants", [None, True], ids=["as it is", "cache: true"])
+def test_a_server_at_another_address_is_cached_if_its_target_says_so(
+    project: Project, provider: str, wants: bool | None
+) -> None:
+    target = {"provider": provider, "model": "own", "api_key": "any"} | ({} if wants is None else {"cache": wants})
+    with FakeServer(GOOD) as server:
+        use = asked_twice(project, {f"{provider.upper()}_BASE_URL": server.openai_url}, target)
+        assert (use["answers"], len(server.requests)) == ((1, 1) if wants else (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("address", "is_public"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://API.openai.com:443/v1", True),
+        ("https://team.openai.azure.com", True),
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", True),
+        ("http://api.openai.com/v1", False),
+        ("http://127.0.0.1:8000/v1", False),
+        ("https://10.0.0.7/v1", False),
+        ("https://api.openai.com.example.com/v1", False),
+        ("https://api.openai.com@127.0.0.1/v1", False),
+        ("https://openai.azure.com.example.com", False),
+        ("https://notapi.openai.com/v1", False),
+        ("https://[::1", False),
+        ("", False),
+    ],
+)
+def test_public_addresses_are_told_from_others(address: str, is_public: bool) -> None:
+    assert is_public_api(address) is is_public
 
 
 def test_an_llm_api_may_be_kept_out_of_the_cache(project: Project) -> None:

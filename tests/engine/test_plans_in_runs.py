@@ -68,7 +68,7 @@ class Pair:
         self._times.clear()
 
     def suite(self, *cases: Raw, **more: Any) -> Raw:
-        targets = [behind(self.fake, name, max_retries=0) for name in ("it", "guest", "judge")]
+        targets = [behind(self.fake, name, max_retries=0, cache=True) for name in ("it", "guest", "judge")]
         return {"target": "it", "targets": targets, "evals": list(cases), **more}
 
 

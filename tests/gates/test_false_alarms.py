@@ -50,11 +50,18 @@ def build(rng: Random, before: Sequence[float], now: Sequence[float], repeats: t
 def count_failures(
     seed: int, chances: Sequence[float], repeats: tuple[int, int], builds: int, now: Sequence[float] | None = None
 ) -> Counter[str]:
-    rng, failed = Random(seed), Counter[str]()
+    return count_verdicts(seed, chances, repeats, builds, now)["fail"]
+
+
+def count_verdicts(
+    seed: int, chances: Sequence[float], repeats: tuple[int, int], builds: int, now: Sequence[float] | None = None
+) -> dict[str, Counter[str]]:
+    """How often each rule had a verdict, by verdict."""
+    rng, counts = Random(seed), {verdict: Counter[str]() for verdict in ("fail", "cannot-tell", "pass")}
     for _ in range(builds):
-        found = build(rng, chances, chances if now is None else now, repeats)
-        failed.update(name for name, verdict in found.items() if verdict == "fail")
-    return failed
+        for name, verdict in build(rng, chances, chances if now is None else now, repeats).items():
+            counts[verdict][name] += 1
+    return counts
 
 
 def chances_of(cases: int, flake: float, share: float = 1.0) -> list[float]:
@@ -73,8 +80,21 @@ def test_an_unchanged_bot_is_seldom_red(cases: int, flake: float, share: float) 
     assert failed["gate"] <= 0.05 * builds + 6
 
 
+KNOWN_FLAKY = [(10, 0.3, 1.0, (5, 1)), (50, 0.3, 1.0, (3, 1)), (100, 0.2, 0.3, (5, 2)), (100, 0.3, 1.0, (10, 1))]
+
+
+@pytest.mark.parametrize(("cases", "flake", "share", "repeats"), KNOWN_FLAKY)
+def test_a_bot_known_to_be_flaky_is_seldom_red_or_in_doubt(
+    cases: int, flake: float, share: float, repeats: tuple[int, int]
+) -> None:
+    builds = 100
+    found = count_verdicts(cases, chances_of(cases, flake, share), repeats, builds)
+    assert found["fail"]["no-new-failures"] <= 0.02 * builds + 2
+    assert found["cannot-tell"]["no-new-failures"] <= 0.02 * builds + 2
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("repeats", [(1, 1), (3, 3), (1, 3), (3, 1), (5, 2)])
+@pytest.mark.parametrize("repeats", [(1, 1), (3, 3), (1, 3), (3, 1), (5, 2), (5, 1), (10, 1)])
 @pytest.mark.parametrize("share", [1.0, 0.3])
 @pytest.mark.parametrize("flake", [0.0, 0.05, 0.1, 0.2, 0.3])
 @pytest.mark.parametrize("cases", [10, 20, 50, 100, 200])
@@ -82,9 +102,10 @@ def test_an_unchanged_bot_is_red_in_at_most_five_percent_of_builds(
     cases: int, flake: float, share: float, repeats: tuple[int, int]
 ) -> None:
     builds = 600
-    failed = count_failures(cases, chances_of(cases, flake, share), repeats, builds)
-    assert failed["no-new-failures"] <= 0.02 * builds + 6  # two standard errors of a true 2 %
-    assert failed["gate"] <= 0.05 * builds + 11
+    found = count_verdicts(cases, chances_of(cases, flake, share), repeats, builds)
+    assert found["fail"]["no-new-failures"] <= 0.02 * builds + 6  # two standard errors of a true 2 %
+    assert found["fail"]["gate"] <= 0.05 * builds + 11
+    assert found["cannot-tell"]["no-new-failures"] <= 0.02 * builds + 6
 
 
 @pytest.mark.parametrize(("cases", "broken", "flake"), [(10, 1, 0.0), (60, 1, 0.3), (200, 2, 0.1)])
@@ -93,6 +114,27 @@ def test_a_case_that_broke_for_good_is_red_in_every_build(cases: int, broken: in
     before[:broken] = [1.0] * broken
     now = [0.0] * broken + before[broken:]
     assert count_failures(7, before, (1, 1), 30, now)["no-new-failures"] == 30
+
+
+@pytest.mark.parametrize(
+    ("cases", "rate", "share", "repeats"),
+    [(10, 0.5, 1.0, (10, 1)), (50, 0.3, 0.1, (5, 1)), (50, 0.5, 0.1, (10, 1)), (10, 0.3, 0.1, (5, 3))],
+)
+def test_cases_that_mostly_fail_raise_few_alarms_after_a_lucky_baseline(
+    cases: int, rate: float, share: float, repeats: tuple[int, int]
+) -> None:
+    """Those that passed most trials of the baseline by chance fall back to their rate."""
+    builds = 150
+    failed = count_failures(cases, chances_of(cases, 1 - rate, share), repeats, builds)
+    assert failed["no-new-failures"] <= 0.02 * builds + 3
+
+
+def test_a_flaky_case_that_broke_for_good_is_never_green() -> None:
+    """Beside steady cases and other flaky ones."""
+    before = [1.0] * 40 + [0.9] * 21
+    found = count_verdicts(11, before, (10, 1), 40, [*before[:-1], 0.0])
+    assert found["pass"]["no-new-failures"] == 0
+    assert found["fail"]["no-new-failures"] >= 36
 
 
 def test_the_chance_that_is_told_is_not_far_below_the_true_one() -> None:

@@ -14,7 +14,7 @@ import pytest
 import rejoinder
 from rejoinder import Selection
 from rejoinder.runs.options import Confirm
-from rejoinder.stats.alarms import new_failure_chance
+from rejoinder.stats.alarms import Outcome, new_failure_chance
 from rejoinder.testing import FakeServer, Received
 from tests.kit import KILLED, Process, Project, Raw, behind, only_run, refusal, run_process
 
@@ -229,14 +229,69 @@ def test_a_new_case_that_passes_is_no_matter(project: Project) -> None:
     assert rule_of(project.run_json("gate", "--against", "main", code=None))["verdict"] == "pass"
 
 
-def test_a_case_that_was_flaky_before_is_no_new_failure(project: Project) -> None:
-    write_bot(project, {"c3": {"passes": [1, 2]}})
-    project.run("run", "-q", "--repeat", "3", code=1)
+def save_flaky_baseline(project: Project, passed: int, of: int, *names: str) -> None:
+    write_bot(project, {name: {"passes": list(range(1, passed + 1))} for name in names})
+    project.run("run", "-q", "--repeat", str(of), code=1)
     project.run("bless")
+
+
+@pytest.mark.parametrize(
+    ("passed", "of", "code", "reason"),
+    [
+        (4, 5, 1, "1 new failure: c3 (0 of 12 now, 4 of 5 before)"),  # 0.010 by Fisher's test of 4 of 5 and 0 of 7
+        (2, 3, 5, "1 always fails now and was flaky before: c3 (0 of 12 now, 2 of 3 before)"),  # 0.067
+        (1, 3, 0, "no new failure in 6 cases"),
+    ],
+)
+def test_a_case_that_was_flaky_and_always_fails_now_is_never_silent(
+    project: Project, passed: int, of: int, code: int, reason: str
+) -> None:
+    save_flaky_baseline(project, passed, of, "c3")
     write_bot(project, {"c3": BROKEN})
-    project.invoke("run", "--against", "main", "--repeat", "3")
+    ended = project.invoke("run", "--against", "main", "--repeat", "5")
     found = rule_of(project.run_json("gate", "--against", "main", code=None))
-    assert found == {"rule": "no-new-failures", "verdict": "pass", "reason": "no new failure in 6 cases"}
+    assert found["reason"] == reason
+    assert found["verdict"] == {0: "pass", 1: "fail", 5: "cannot-tell"}[code]
+    assert reason in " ".join(ended.stdout.split())
+    if code:
+        assert ended.exit_code in (1, code)  # `no-regression` may say more
+        assert found["cases"][0]["before_failed"] == of - passed
+
+
+def test_several_flaky_cases_are_tested_together(project: Project) -> None:
+    """Of two, the chance of each is held against half of the level."""
+    save_flaky_baseline(project, 4, 5, "c3", "c4")
+    write_bot(project, {"c3": BROKEN, "c4": {"passes": [2]}})
+    project.invoke("run", "--against", "main")
+    found = rule_of(project.run_json("gate", "--against", "main", code=None))
+    assert found["verdict"] == "cannot-tell"
+    assert found["reason"] == (
+        "1 always fails now and was flaky before: c3 (0 of 8 now, 4 of 5 before);"
+        " 1 passed when asked again: c4 (1 of 2 now, 4 of 5 before)"
+    )
+    project.invoke("run", "--against", "main", "--confirm", "12")  # more trials tell
+    assert rule_of(project.run_json("gate", "--against", "main", code=None))["verdict"] == "fail"
+
+
+@pytest.mark.parametrize(("now", "verdict"), [(2, "pass"), (3, "cannot-tell")])
+def test_a_recorded_run_cannot_tell_about_a_case_that_was_flaky(project: Project, now: int, verdict: str) -> None:
+    """Its failures are the reason to look at the case, and so no evidence."""
+    save_flaky_baseline(project, 9, 10, "c3")
+    write_bot(project, {"c3": BROKEN})
+    project.run("run", "-q", "--repeat", str(now), code=1)
+    rule = ("--rule", "no-new-failures")
+    found = rule_of(project.run_json("gate", "--against", "main", *rule, code=None))
+    assert found["verdict"] == verdict
+    said = project.run("gate", "--against", "main", *rule, code=None)
+    assert ("1 unconfirmed failure: c3 (0 of 3 now, 9 of 10 before)" in said) is (verdict == "cannot-tell")
+    assert ("To confirm: rejoinder run evals.yaml --against main" in said) is (verdict == "cannot-tell")
+
+
+def test_a_flaky_case_whose_further_trials_are_errors_is_asked_once_more(project: Project) -> None:
+    save_flaky_baseline(project, 4, 5, "c3")
+    write_bot(project, {"c3": {"passes": [], "errors": [5, 6]}})
+    ended = project.invoke("run", "--against", "main")
+    assert ended.exit_code == 3, ended.output
 
 
 def test_the_rule_can_be_limited_to_a_tag(project: Project) -> None:
@@ -364,7 +419,7 @@ def test_further_trials_come_from_no_cache(project: Project) -> None:
 
     evals = [{"id": "c", "prompt": "q", "checks": [{"match": "yes"}]}]
     with FakeServer(reply) as server:
-        suite = {"targets": [behind(server, "it")], "target": "it", "evals": evals}
+        suite = {"targets": [behind(server, "it", cache=True)], "target": "it", "evals": evals}
         project.write("evals.yaml", suite)
         project.run("run", "-q", "--cache")
         project.run("bless")
@@ -466,7 +521,8 @@ def test_from_python(project: Project) -> None:
 def test_how_often_an_unchanged_suite_fails_by_chance(
     counts: list[tuple[int, int]], trials: list[tuple[int, int]], least: float, most: float
 ) -> None:
-    assert least <= new_failure_chance(counts, trials) <= most
+    outcomes = [[Outcome(1, before, now)] for before, now in trials]
+    assert least <= new_failure_chance(counts, outcomes) <= most
 
 
 @pytest.mark.parametrize("name", ["last~1", "four last characters", "folder"])

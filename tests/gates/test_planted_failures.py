@@ -10,8 +10,9 @@ import pytest
 
 from tests.kit import Project, only_run, run_process
 from tests.labs.ci_lab import Github
-from tests.labs.planted_lab import PlantedBot, write_suite
+from tests.labs.planted_lab import KINDS, PlantedBot, write_suite
 from tests.labs.watch_lab import Watching
+from tests.server.kit import serving
 
 pytestmark = pytest.mark.slow
 
@@ -103,18 +104,25 @@ def action_without_baseline(project: Project) -> int:
     return github.action().code
 
 
+def run_on_a_server(project: Project) -> int:
+    with serving(project.folder) as served:
+        return run_process(project.folder, "run", "--server", served.url).code
+
+
 WAYS = [
     *(run_, run_with_cache, run_against, run_against_with_cache_and_repeats, gate, gate_of_repeats),
-    *(resume, resume_while_confirming, action, action_without_baseline),
+    *(resume, resume_while_confirming, action, action_without_baseline, run_on_a_server),
 ]
 
 
-def assert_red(project: Project, bot: PlantedBot, plant: Plant, way: Callable[[Project], int]) -> None:
-    write_suite(project, bot)
+def assert_red(
+    project: Project, bot: PlantedBot, plant: Plant, way: Callable[[Project], int], kind: str = "http"
+) -> None:
+    write_suite(project, bot, kind)
     assert run_process(project.folder, "run", "--cache").code == 0  # what it says is in the cache, if anything is
     project.run("bless")
     plant(bot)
-    write_suite(project, bot)
+    write_suite(project, bot, kind)
     code = way(project)
     assert code in (1, 3, 5), code
     if way in (run_against, action):
@@ -129,6 +137,23 @@ def test_no_way_is_green_over_a_broken_case(project: Project, bot: PlantedBot, w
 @pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
 def test_no_kind_of_failure_is_green(project: Project, bot: PlantedBot, plant: Plant) -> None:
     assert_red(project, bot, plant, run_against)
+
+
+@pytest.mark.parametrize("way", [run_with_cache, action], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "http"])
+def test_no_kind_of_target_is_green_over_a_broken_case(
+    project: Project, bot: PlantedBot, kind: str, way: Callable[[Project], int]
+) -> None:
+    assert_red(project, bot, _broken_among_flaky, way, kind)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.strip("_"))
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "http"])
+def test_no_way_is_green_over_any_kind_of_target(
+    project: Project, bot: PlantedBot, kind: str, way: Callable[[Project], int]
+) -> None:
+    assert_red(project, bot, _broken, way, kind)
 
 
 @pytest.mark.long
@@ -154,14 +179,15 @@ def test_a_bot_that_is_flaky_as_before_stays_green(
 def test_a_lost_session_is_refused_and_no_low_score(project: Project, bot: PlantedBot) -> None:
     bot.forgets = True
     bot.broken = {"c3"}
-    write_suite(project, bot, body={"message": "{{ prompt }}", "session": "{{ session }}"}, follows=True)
+    write_suite(project, bot, follows=True, body={"message": "{{ prompt }}", "session": "{{ session }}"})
     ended = run_process(project.folder, "run")
     assert ended.code == 2 and "session" in ended.err
     assert not bot.asked
 
 
-def test_watching_asks_a_bot_again_that_has_broken(project: Project, bot: PlantedBot) -> None:
-    write_suite(project, bot)
+@pytest.mark.parametrize("kind", KINDS)
+def test_watching_asks_a_bot_again_that_has_broken(project: Project, bot: PlantedBot, kind: str) -> None:
+    write_suite(project, bot, kind)
     suite = project.folder / "evals.yaml"
     watching = Watching(project.folder, "evals.yaml")
     try:

@@ -1,16 +1,34 @@
-"""A bot on a real socket with failures that a test plants in it: by case, in every trial or by chance."""
+"""A bot on a real socket with failures that a test plants in it: by case, in every trial or by chance. Targets of
+several kinds reach it."""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.kit import Project, Raw
 
 CASES = 8
+ASK = """
+import json, sys, urllib.request
+
+def ask(text):
+    body = json.dumps({"message": text}).encode()
+    with urllib.request.urlopen("URL", body) as answer:
+        return json.load(answer)["reply"]
+
+def reply(request):
+    return ask(request.messages[-1].content)
+
+if __name__ == "__main__":
+    print(ask(sys.argv[1].strip()))
+"""
+"""The bot as code of the project: a function, and a command."""
 
 
 class PlantedBot:
@@ -44,10 +62,16 @@ class PlantedBot:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/chat"
 
+    @property
+    def openai_url(self) -> str:
+        """Its address for clients of OpenAI's API."""
+        return self.url.replace("/chat", "/v1")
+
     def answer(self, body: Raw) -> tuple[int, str]:
         """Status and reply."""
         with self._lock:
-            session, text = body.get("session"), str(body["message"])
+            session = body.get("session")
+            text = str(body["messages"][-1]["content"] if "messages" in body else body["message"])
             name = text.removeprefix("Question ") if text.startswith("Question ") else ""
             if self.forgets and session:
                 name = self._sessions.get(session, name)
@@ -68,7 +92,11 @@ class PlantedBot:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, reply = bot.answer(body)
-                kind, content = "application/json", json.dumps({"reply": reply})
+                shown: Raw = {"reply": reply}
+                if self.path.startswith("/v1/"):
+                    message = {"role": "assistant", "content": reply}
+                    shown = {"model": "own", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+                kind, content = "application/json", json.dumps(shown)
                 if bot.streams:
                     kind, content = "text/event-stream", f"data: {json.dumps({'delta': reply})}\n\ndata: [DONE]\n\n"
                 self.send_response(status)
@@ -82,17 +110,40 @@ class PlantedBot:
         return Handler
 
 
-def write_suite(project: Project, bot: PlantedBot, *, body: Raw | None = None, follows: bool = False) -> None:
-    """A suite of some cases, each of which wants the word `fine` and not the word `wrong`."""
-    target = {
-        "name": "bot",
-        "provider": "http",
-        "url": bot.url,
-        "body": body or {"message": "{{ prompt }}", "id": "{{ conversation_id }}"},
-        "max_retries": 0,
-    }
-    if not bot.streams:
-        target["reply_path"] = "reply"
+def _over_http(project: Project, bot: PlantedBot) -> Raw:
+    body = {"message": "{{ prompt }}", "id": "{{ conversation_id }}"}
+    path = {} if bot.streams else {"reply_path": "reply"}
+    return {"provider": "http", "url": bot.url, "body": body, "max_retries": 0, **path}
+
+
+def _like_openai(project: Project, bot: PlantedBot) -> Raw:
+    return {"provider": "openai", "model": "own", "base_url": bot.openai_url, "api_key": "any", "max_retries": 0}
+
+
+def _function(project: Project, bot: PlantedBot) -> Raw:
+    project.write("planted.py", ASK.replace("URL", bot.url))
+    return {"provider": "python", "call": "planted:reply"}
+
+
+def _command(project: Project, bot: PlantedBot) -> Raw:
+    project.write("planted.py", ASK.replace("URL", bot.url))
+    folder = str(project.folder)
+    return {"provider": "cli", "command": [sys.executable, "planted.py", "{PROMPT}"], "cwd": folder, "max_retries": 0}
+
+
+KINDS: dict[str, Callable[[Project, PlantedBot], Raw]] = {
+    "http": _over_http,
+    "openai": _like_openai,
+    "python": _function,
+    "cli": _command,
+}
+"""Targets that reach the bot."""
+
+
+def write_suite(project: Project, bot: PlantedBot, kind: str = "http", *, follows: bool = False, **more: Any) -> None:
+    """A suite of some cases, each of which wants the word `fine` and not the word `wrong`. `more`: settings of its
+    target."""
+    target = {"name": "bot", **KINDS[kind](project, bot), **more}
     checks: list[Any] = [{"not": {"contains": "wrong"}}]
     checks += [] if bot.streams else [{"contains": "fine"}]
     if follows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import reveal_type
 
 import rejoinder
-from rejoinder import Case, FollowUp, Suite, Turn, checks
+from rejoinder import Case, FollowUp, Suite, Turn, checks, testing
 
 again = FollowUp("Again?", checks=[checks.match("yes", weight=2, name="again")], hint="wrong")
 suite = Suite(
@@ -60,3 +60,44 @@ reveal_type(rejoinder.explain(report.results[0]))
 reveal_type(checks.semantic)
 reveal_type(checks.not_(checks.rubric(["kind"], threshold=0.5)))
 reveal_type(rejoinder.show().run.id)
+
+
+def bot(request: rejoinder.Request) -> rejoinder.Reply:
+    return rejoinder.Reply(f"{request.messages[-1].content} in turn {request.turn}")
+
+
+class Bot:
+    async def reply(self, request: rejoinder.Request) -> str:
+        return str(request.turn)
+
+
+def on_progress(progress: rejoinder.Progress) -> None:
+    reveal_type(progress.done / progress.planned)
+
+
+async def main() -> None:
+    reveal_type(await rejoinder.arun(suite, target=Bot(), on_progress=on_progress))
+    reveal_type(await rejoinder.aresume(report, target=bot))
+
+
+@testing.cases({"evals": [{"prompt": "x"}]}, tags=["t"])
+async def test_case(runner: testing.Runner, case: testing.SuiteCase) -> None:
+    reveal_type(runner.run(case, target=bot, repeat=2, pace=rejoinder.Pace(workers=2)))
+    reveal_type(await runner.arun(suite, target=Bot()))
+    reveal_type(runner.reports[0].id)
+
+
+reveal_type(rejoinder.load(["evals.yaml", suite]))
+reveal_type(rejoinder.load(suite))
+reveal_type(rejoinder.validate(suite, {"evals": []}, strict=True).errors)
+reveal_type(rejoinder.run("evals.yaml", target=bot, on_progress=on_progress))
+reveal_type(rejoinder.run("evals.yaml", target={"provider": "scripted", "replies": ["x"]}))
+reveal_type(rejoinder.compare(report).changed)
+reveal_type(rejoinder.compare_targets(report)[0].flips[0].id)
+reveal_type(rejoinder.gate(report, against="main", rules=["rate>=90%"]).verdict)
+reveal_type(rejoinder.estimate(suite, target=bot).targets[0].calls)
+reveal_type(rejoinder.fork(report, "a", 2, target=bot).results[0].turns)
+reveal_type(rejoinder.next_steps(report))
+testing.assert_rate(report, at_least=0.9, surely=True)
+testing.assert_no_worse(report, "main")
+testing.assert_passed(report.results[0])

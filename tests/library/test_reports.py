@@ -20,7 +20,8 @@ import rejoinder
 from rejoinder import Case, FollowUp, Suite, UsageError, checks
 from rejoinder.library.rows import CASE, CHECK, CONVERSATION, TURN
 from rejoinder.report.notebook import write_fragment
-from tests.kit import Project, bounded, scripted
+from rejoinder.testing import assert_passed
+from tests.kit import Project, bounded, case, scripted
 
 DOCS = Path(__file__).parents[2] / "docs/reference/python.md"
 TABLES: dict[Any, Any] = {"case": CASE, "conversation": CONVERSATION, "turn": TURN, "check": CHECK}
@@ -126,6 +127,32 @@ def test_a_rate_is_a_number_or_says_why_there_is_none(project: Project) -> None:
             getattr(rejoinder.run(suite("it", "other")), name)
 
 
+def test_the_words_of_a_case_count_its_trials(project: Project) -> None:
+    replies = {"a": ["yes"], "b": ["no"], "c": [{"error": "out of order"}], "d": ["no"]}
+    apart = {"until": "2999-01-01", "reason": "a new model"}
+    cases = [case(name, {"match": "yes"}, **({"quarantine": apart} if name == "d" else {})) for name in "abcd"]
+    target = {"name": "it", "provider": "scripted", "replies": replies}
+    report = rejoinder.run({"targets": [target], "target": "it", "evals": cases}, repeat=2)
+    passed, failed, error, quarantined = report.cases
+    assert rejoinder.explain(passed) == "a on it: passed, 2 of 2 passed"
+    first, why = rejoinder.explain(failed).split("\n")
+    assert first == "FAIL b on it: Question b (0 of 2 passed)" and why == f"  {failed.why}" and "match" in why
+    assert rejoinder.explain(error).startswith("ERROR c on it: Question c (0 of 2 passed)\n  ")
+    assert rejoinder.explain(quarantined).startswith("d on it: in quarantine until 2999-01-01")
+    assert_passed(passed)
+    assert_passed(quarantined)
+    for one in (failed, error):
+        with pytest.raises(AssertionError) as raised:
+            assert_passed(one)
+        assert str(raised.value) == rejoinder.explain(one)
+    for wrong in ("x", None, report.summary):
+        for verb in (rejoinder.explain, assert_passed):
+            anything: Any = wrong
+            with pytest.raises(UsageError, match="is expected, and not a") as refused:
+                verb(anything)
+            assert refused.value.hint is not None and "Give " in refused.value.hint
+
+
 def test_the_words_of_a_failure_are_those_of_the_terminal(project: Project) -> None:
     report = rejoinder.run(suite())
     passed, failed = report.results
@@ -147,6 +174,22 @@ def test_values_show_themselves_on_one_line(project: Project) -> None:
     assert repr(report.cases[1]) == "<CaseVerdict 'b' on 'it': failed, 0 of 1 passed>"
     assert repr(report.results).startswith("<Results: 2 in ")
     assert repr(suite().cases[0]) == "<Case 'a', line 0>"
+    turn = report.results[0].turns[0]
+    assert repr(turn) == "<TurnResult 1: failed, 'no'>"
+    assert repr(turn.checks[0]) == "<CheckResult 'match yes': failed, 'the reply does not match'>"
+    assert repr(report.run) == f"<Receipt {report.id}: completed, 2 planned on 'it'>"
+    again = rejoinder.run(suite())
+    compared = rejoinder.compare(report, again)
+    assert repr(compared) == f"<RunComparison {report.id} and {again.id}: cannot-tell, 2 matched, 0 differ>"
+    gated = rejoinder.gate(again, against=report, rules=["rate>=40%", "no-regression"])
+    assert repr(gated) == "<GateResult: cannot-tell (rate>=40% pass, no-regression cannot-tell)>"
+
+
+def test_hostile_values_show_themselves_on_one_line(project: Project) -> None:
+    hostile = "\x1b[31m\nx\u202e" + "y" * 5000
+    report = rejoinder.run(suite(replies=[hostile]))
+    for value in (report.results[1].turns[0], report.results[1].turns[0].checks[0], report.run):
+        assert len(repr(value)) < 400 and repr(value).isprintable(), repr(value)
 
 
 class Seen(HTMLParser):

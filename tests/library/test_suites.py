@@ -65,6 +65,41 @@ def test_a_suite_is_a_path_a_mapping_a_suite_or_a_list_of_them(project: Project)
         rejoinder.run([MAPPING, dict(MAPPING)])
 
 
+def test_load_takes_what_run_takes(project: Project) -> None:
+    project.write("evals.yaml", {**MAPPING, "name": "file"})
+    loaded = rejoinder.load("evals.yaml")
+    assert rejoinder.load(loaded) is loaded
+    assert [case.id for case in rejoinder.load(SUITE).cases] == ["a", "b"]
+    several = rejoinder.load(["evals.yaml", MAPPING, SUITE, loaded])
+    assert [one.name for one in several] == ["file", "the shop", "written", "file"]
+    assert several[3] is loaded
+    assert rejoinder.load([]) == []
+    assert rejoinder.run(several[:3]).summary.total == 6
+    other: Raw = {**MAPPING, "targets": [*MAPPING["targets"], scripted("other", "yes")]}
+    assert [case.targets for case in rejoinder.load(rejoinder.load(other), target="other").cases] == [("other",)] * 2
+    wrong: Any = [7]
+    with pytest.raises(UsageError, match="a suite is a path, a mapping or a Suite, and not a int"):
+        rejoinder.load(wrong)
+    with pytest.raises(SuiteError) as raised:
+        rejoinder.load([{"name": "a", "evals": [{"promt": "x"}]}, {"name": "b", "evals": [{"prompt": ""}]}])
+    assert {problem.file for problem in raised.value.problems} == {"a", "b"}
+
+
+def test_validate_takes_what_run_takes(project: Project) -> None:
+    project.write("evals.yaml", {**MAPPING, "name": "file"})
+    for given in ("evals.yaml", MAPPING, SUITE, rejoinder.load("evals.yaml"), rejoinder.loads(TEXT), [MAPPING, SUITE]):
+        assert rejoinder.validate(given).errors == 0, given
+    assert rejoinder.validate().errors == 0  # the project's own
+    found = rejoinder.validate({"name": "a", "evals": [{"promt": "x"}]}, "evals.yaml")
+    assert [(file.path, len(file.errors)) for file in found.files] == [("evals.yaml", 0), ("a", found.errors)]
+    assert found.files[1].errors[0].path == "evals[0].promt"
+    open_one = {"name": "open", "targets": [scripted("it", "yes"), scripted("other", "no")], "evals": [case("a")]}
+    assert rejoinder.validate(rejoinder.load(open_one, target="it")).errors == 0
+    wrong: Any = 7
+    with pytest.raises(UsageError, match="not a int"):
+        rejoinder.validate(wrong)
+
+
 def test_mistakes_of_all_suites_come_together(project: Project) -> None:
     project.write("a.yaml", "evals: [{promt: Hello}]")
     with pytest.raises(SuiteError) as raised:

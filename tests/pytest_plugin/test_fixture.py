@@ -81,8 +81,77 @@ def test_a_bot_of_a_fixture_is_tested(project: Project, workers: tuple[str, ...]
     assert 'contains "106": the reply does not contain it' in done.text
     assert len(run_folders(project.folder)) == 3
     tests = {one.get("name"): one for one in junit(project.folder / "junit.xml").iter("testcase")}
-    properties = [one.get("name") for one in tests["test_bot"].iter("property")]
-    assert properties == ["rejoinder.run", "rejoinder.pass_rate"]
+    properties = {one.get("name"): one.get("value") for one in tests["test_bot"].iter("property")}
+    assert list(properties) == ["rejoinder.run", "rejoinder.pass_rate", "rejoinder.ci_low", "rejoinder.ci_high"]
+    assert properties["rejoinder.pass_rate"] == "1"
+
+
+def test_cases_are_those_of_a_mapping_a_suite_or_several(project: Project) -> None:
+    project.write("evals.yaml", suite(case("one", GOOD)))
+    project.write(
+        "test_given.py",
+        "import rejoinder\n"
+        "from rejoinder.testing import assert_passed, cases\n"
+        f"MAPPING = {suite(case('two', GOOD), name='mapped')!r}\n"
+        "@cases([MAPPING, 'evals.yaml', rejoinder.load(MAPPING)])\n"
+        "def test_each(rejoinder, case):\n"
+        "    assert_passed(rejoinder.run(case))\n"
+        "@cases(MAPPING)\n"
+        "def test_one(rejoinder, case):\n"
+        "    assert_passed(rejoinder.run(case))\n",
+    )
+    names = ("test_each[two]", "test_each[one]", "test_each[two#2]", "test_one[two]")
+    assert pytest_in(project, on=False).outcomes == {f"test_given.py::{name}": "PASSED" for name in names}
+
+
+FAILING = """
+import pytest
+from rejoinder import testing
+CALLS = {
+    "passed": lambda report: testing.assert_passed(report),
+    "result": lambda report: testing.assert_passed(report.results[1]),
+    "rate": lambda report: testing.assert_rate(report, at_least=0.9),
+    "first": lambda report: testing.assert_rate(report, at_least=0.9, of="first_try", surely=True),
+    "share": lambda report: testing.assert_rate(report, at_least=90),
+    "target": lambda report: testing.assert_rate(report, at_least=0.9, target="nobody"),
+    "worse": lambda report: testing.assert_no_worse(report, report, cannot_tell="fail"),
+    "above": lambda report: testing.assert_rate_above(report, 0.9),
+    "below": lambda report: testing.assert_rate_below(report, 0.1),
+    "count": lambda report: testing.assert_passed_count(report, 7),
+    "failed": lambda report: testing.assert_failed_count(report, 7),
+}
+@pytest.mark.parametrize("name", CALLS)
+def test_it(rejoinder, name):
+    CALLS[name](rejoinder.run("evals.yaml"))
+"""
+
+
+def test_a_failed_assertion_shows_its_words_and_none_of_our_code(project: Project) -> None:
+    project.write("evals.yaml", suite(case("one", GOOD), case("two", BAD)))
+    project.write("test_failing.py", FAILING)
+    done = pytest_in(project, on=False)
+    assert set(done.outcomes.values()) == {"FAILED"} and len(done.outcomes) == 11, done.text
+    assert "AssertionError: final pass rate 50%" in done.text
+    assert "assertions.py" not in done.text and "matchers.py" not in done.text
+    assert "assertions.py" in pytest_in(project, "--full-trace", "-k", "above", on=False).text
+
+
+def test_cases_are_those_of_a_mapping_a_suite_or_several(project: Project) -> None:
+    project.write("evals.yaml", suite(case("one", GOOD)))
+    project.write(
+        "test_given.py",
+        "import rejoinder\n"
+        "from rejoinder.testing import assert_passed, cases\n"
+        f"MAPPING = {suite(case('two', GOOD), name='mapped')!r}\n"
+        "@cases([MAPPING, 'evals.yaml', rejoinder.load(MAPPING)])\n"
+        "def test_each(rejoinder, case):\n"
+        "    assert_passed(rejoinder.run(case))\n"
+        "@cases(MAPPING)\n"
+        "def test_one(rejoinder, case):\n"
+        "    assert_passed(rejoinder.run(case))\n",
+    )
+    names = ("test_each[two]", "test_each[one]", "test_each[two#2]", "test_one[two]")
+    assert pytest_in(project, on=False).outcomes == {f"test_given.py::{name}": "PASSED" for name in names}
 
 
 def test_arun_says_what_to_do_until_there_is_one(project: Project) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rejoinder.testing import FakeServer
-from tests.kit import Project, behind, case, follow, run_folders, scripted, spec
+from tests.kit import Project, Raw, behind, case, follow, run_folders, scripted, spec
 from tests.pytest_plugin.session_kit import BAD, GOOD, junit, only_run_of, pytest_in, suite
 
 pytestmark = pytest.mark.slow
+VARIANTS = [{"name": "v", "vars": {"result": "105"}}, {"name": "w", "vars": {"result": "106"}}]
 
 
 @spec("3B")
@@ -81,6 +82,43 @@ def test_every_trial_counts_by_the_rule_of_the_case(project: Project) -> None:
     assert whole["rejoinder.run"] == only_run_of(project.folder).name
     assert whole["rejoinder.pass_rate"] == "0.625"
     assert {"rejoinder.ci_low", "rejoinder.ci_high"} <= set(whole)
+
+
+SEVERAL: dict[str, tuple[Raw, dict[str, str], str]] = {
+    "targets": (
+        suite(case("a", GOOD), targets=[scripted("right", "105"), scripted("wrong", "1")], target=["right", "wrong"]),
+        {"right": "1", "wrong": "0"},
+        "1 of 2 conversations passed; right 100% (21 to 100), wrong 0% (0 to 79); run",
+    ),
+    "variants": (
+        suite(case("a", {"contains": "{{ result }}"}), variants=VARIANTS),
+        {"v": "1", "w": "0"},
+        "1 of 2 conversations passed; v 100% (21 to 100), w 0% (0 to 79); run",
+    ),
+    "pairs": (
+        suite(
+            case("a", {"contains": "{{ result }}"}),
+            targets=[scripted("x", "105"), scripted("y", "105 or 106")],
+            target=["x", "y"],
+            variants=VARIANTS,
+        ),
+        {"x-v": "1", "x-w": "0", "y-v": "1", "y-w": "1"},
+        "x / w 0% (0 to 79), y / v 100% (21 to 100), y / w 100% (21 to 100); run",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_targets_or_variants_have_a_rate_each(name: str, project: Project) -> None:
+    written, rates, line = SEVERAL[name]
+    project.write("evals.yaml", written)
+    done = pytest_in(project, "--junitxml", "junit.xml")
+    assert line in done.last_lines, done.text
+    whole = {str(one.get("name")): one.get("value") for one in junit(project.folder / "junit.xml")[0][0]}
+    assert {key: value for key, value in whole.items() if "pass_rate" in key} == {
+        f"rejoinder.pass_rate[{part}]": rate for part, rate in rates.items()
+    }
+    assert {f"rejoinder.ci_{end}[{part}]" for part in rates for end in ("low", "high")} < set(whole)
 
 
 def test_repeat_is_an_option(project: Project) -> None:
@@ -212,6 +250,33 @@ def test_last_failed_runs_what_failed(project: Project) -> None:
         again = pytest_in(project, "--lf")
         assert again.outcomes == {"evals.yaml::bad": "FAILED", "evals.yaml::worse": "FAILED"}, again.text
         assert len(server.requests) == 5
+
+
+BRACKETS: dict[str, Raw] = {
+    "targets": suite(
+        case("a", GOOD), targets=[scripted("right", "105"), scripted("wrong", "1")], target=["right", "wrong"]
+    ),
+    "variants": suite(
+        case("a", {"contains": "{{ result }}"}),
+        variants=VARIANTS,
+    ),
+    "ids": suite(case("odd[x]", BAD), case("odd[x", GOOD), case("fine[y]", GOOD), case("good", GOOD)),
+}
+"""Suites with items whose names have brackets."""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize(("name", "failed"), [("targets", "a[wrong]"), ("variants", "a[w]"), ("ids", "odd[x]")])
+def test_last_failed_finds_names_with_brackets(
+    name: str, failed: str, workers: tuple[str, ...], project: Project
+) -> None:
+    """pytest 9.2 keeps the brackets of a node id apart, as parameters."""
+    project.write("evals.yaml", BRACKETS[name])
+    first = pytest_in(project, *workers)
+    assert [item for item, word in first.outcomes.items() if word == "FAILED"] == [f"evals.yaml::{failed}"], first.text
+    again = pytest_in(project, *workers, "--lf")
+    assert again.outcomes == {f"evals.yaml::{failed}": "FAILED"}, again.text
+    assert pytest_in(project, f"evals.yaml::{failed}").outcomes == {f"evals.yaml::{failed}": "FAILED"}
 
 
 def test_xdist_need_not_be_there(project: Project) -> None:

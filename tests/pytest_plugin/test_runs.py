@@ -285,6 +285,22 @@ def test_the_gate_fails_the_session_and_cannot_tell_is_a_warning(project: Projec
     assert "c1" in str(few.outcomes)
 
 
+def test_a_failure_that_the_baseline_knows_stays_red(project: Project) -> None:
+    """The gate adds regressions, and never turns a failed test green."""
+    project.write("evals.yaml", suite(case("known", BAD), *(case(f"c{n}", GOOD) for n in range(30))))
+    project.run("run", "evals.yaml", code=1)
+    project.run("baseline", "save", "last", "--name", "main")
+    project.run("run", "evals.yaml", "--against", "main")  # exit code 0: the gate alone decides
+    done = pytest_in(project, "--rejoinder-against", "main")
+    assert done.code == 1, done.text
+    assert [name for name, word in done.outcomes.items() if word == "FAILED"] == ["evals.yaml::known"]
+    assert "gate passed" in done.last_lines
+    apart = {"quarantine": {"until": "2999-01-01", "reason": "known"}}
+    project.write("evals.yaml", suite(case("known", BAD, **apart), *(case(f"c{n}", GOOD) for n in range(30))))
+    done = pytest_in(project, "--rejoinder-against", "main")
+    assert (done.code, done.outcomes["evals.yaml::known"]) == (0, "XFAIL"), done.text
+
+
 def test_the_gate_that_cannot_tell_does_not_fail_the_session(project: Project) -> None:
     two = [case("a", GOOD), case("b", GOOD)]
     project.write("evals.yaml", suite(*two))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import linecache
 import os
 import subprocess
+import sys
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
-from rejoinder.model.inputs import Change, Digests, GitState, Inputs, changes_of
+import rejoinder
+from rejoinder.model.inputs import MOST_SOURCES, Change, Digests, GitState, Inputs, changes_of
 from rejoinder.project.git_state import read_git_state
 from tests.kit import Project, Raw, case, run, scripted, spec
 
@@ -88,6 +95,10 @@ DIGESTS = Digests(prompts="a" * 64, cases="b" * 64, checks="c" * 64, targets="d"
 ONE, TWO = "1" * 40, "2" * 40
 
 
+def with_code(**code: str) -> Digests:
+    return structs.replace(DIGESTS, code=code)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "words"),
     [
@@ -103,6 +114,13 @@ ONE, TWO = "1" * 40, "2" * 40
             Inputs(GitState(ONE, True)),
             Inputs(GitState(ONE, True)),
             ["code, perhaps: both had uncommitted changes on 11111111"],
+        ),
+        (Inputs(digests=DIGESTS), Inputs(digests=with_code(bot="1" * 64)), []),
+        (Inputs(digests=with_code(bot="1" * 64)), Inputs(digests=with_code(bot="2" * 64)), ["code of bot"]),
+        (
+            Inputs(GitState(ONE, True), with_code(bot="1" * 64)),
+            Inputs(GitState(ONE, True), with_code(bot="2" * 64)),
+            ["code of bot"],
         ),
         (Inputs(models={"a": "x", "b": "y"}), Inputs(models={"a": "z", "c": "y"}), ["model of a: x and z"]),
     ],
@@ -133,6 +151,80 @@ def test_lists_say_what_changed(name: str, project: Project) -> None:
     assert ("  changed: " + "; ".join(words) in project.run("runs")) is bool(words)
 
 
+CALLED: Raw = {
+    "targets": [{"name": "bot", "provider": "python", "call": "bots.mine:reply"}],
+    "target": "bot",
+    "evals": [
+        case("a", {"or": [{"python": "own.judging:kind"}, {"code": ["./look.sh"]}]}),
+        case("b", {"check": "polite"}),
+    ],
+}
+CODE = {
+    "bots/mine.py": "def reply(messages): return 'yes'\n",
+    "tools.py": "def find(): return 1\n",
+    "own/judging.py": "def kind(evidence): return True\n",
+    "look.sh": "#!/bin/sh\necho '{\"passed\": true}'\n",
+    ".rejoinder/checks.py": "import rejoinder\n@rejoinder.check\ndef polite(evidence): return True\n",
+}
+
+
+@pytest.mark.parametrize("file", CODE)
+def test_code_that_changed_is_named_without_git(file: str, project: Project) -> None:
+    suite = CALLED if file != "tools.py" else {**SUITE, "tools": [{"python": "tools:find"}]}
+    for name, text in CODE.items():
+        project.write(name, text).chmod(0o755)
+    project.write("other.py", "")
+    run(project, suite)
+    project.write("other.py", "x = 1\n")
+    assert run_again(project, suite).get("changed", []) == []
+    project.write(file, CODE[file] + "# another one\n")
+    assert run_again(project, suite)["changed"] == [f"code of {file}"]
+    assert project.run_json("compare")["changed"] == [f"code of {file}"]
+
+
+def run_again(project: Project, suite: Raw) -> dict[str, Any]:
+    run(project, suite, code=None)
+    return project.run_json("runs")[0]
+
+
+def test_a_python_object_that_changed_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.folder)
+    monkeypatch.syspath_prepend(project.folder)
+    monkeypatch.delitem(sys.modules, "bots", raising=False)
+    project.write("evals.yaml", SUITE)
+    reports: list[rejoinder.RunReport] = []
+    for reply in ("yes", "yes", "not"):
+        project.write("bots.py", f"def shop(request):\n    return {reply!r}\n")
+        linecache.clearcache()
+        module = importlib.import_module("bots")
+        reports.append(rejoinder.run("evals.yaml", target=module.shop))
+        del sys.modules["bots"]
+    first, same, other = reports
+    assert rejoinder.compare(first, same).changed == ()
+    assert rejoinder.compare(first, other).changed == ("code of shop",)
+
+
+def test_a_secret_in_code_is_hidden_before_it_is_hashed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the digest would tell whether a guess is right."""
+    monkeypatch.setenv("BOT_API_KEY", "a-secret-of-mine")
+    script = project.write("bot.sh", "#!/bin/sh\n# a-secret-of-mine\necho yes\n")
+    script.chmod(0o755)
+    target = {"name": "bot", "provider": "cli", "command": ["./bot.sh"], "env": {"KEY": "${{ BOT_API_KEY }}"}}
+    code = run(project, {**SUITE, "targets": [target]})["run"]["digests"]["code"]
+    assert list(code) == ["bot.sh"] and code["bot.sh"] != sha256(script.read_bytes()).hexdigest()
+
+
+def test_of_many_files_the_last_share_a_digest(project: Project) -> None:
+    for number in range(30):
+        project.write(f"m{number}.py", "def kind(evidence): return True\n")
+    cases = [case(f"c{number}", {"python": f"m{number}:kind"}) for number in range(30)]
+    suite = {**SUITE, "evals": cases}
+    code = run(project, suite)["run"]["digests"]["code"]
+    assert len(code) == MOST_SOURCES and "other files" in code
+    project.write("m9.py", "def kind(evidence): return 1 == 1\n")
+    assert run_again(project, suite)["changed"] == ["code of other files"]
+
+
 def test_the_comment_says_what_changed_since_the_baseline(repository: Project) -> None:
     run(repository, SUITE)
     repository.run("baseline", "save", "--name", "main")
@@ -144,9 +236,5 @@ def test_the_comment_says_what_changed_since_the_baseline(repository: Project) -
 
 
 def test_a_change_has_a_kind() -> None:
-    found = changes_of(Inputs(digests=DIGESTS), Inputs(digests=Digests(**{**_fields(DIGESTS), "checks": "e" * 64})))
+    found = changes_of(Inputs(digests=DIGESTS), Inputs(digests=structs.replace(DIGESTS, checks="e" * 64)))
     assert found == (Change("checks", "checks"),)
-
-
-def _fields(digests: Digests) -> dict[str, str]:
-    return {name: getattr(digests, name) for name in Digests.__struct_fields__}

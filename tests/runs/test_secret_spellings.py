@@ -268,7 +268,7 @@ def test_no_value_shows(value: str, spelling: str, before: str, after: str) -> N
 
 
 def suite(server: FakeServer) -> dict[str, Any]:
-    target = {"name": "model", "provider": "openai", "model": "m", "base_url": server.openai_url}
+    target = {"name": "model", "provider": "openai", "model": "m", "base_url": server.openai_url, "cache": True}
     checks = [{"contains": "never"}, {"prompt": "You said {{ response }}", "checks": [{"contains": "never"}]}]
     judged = {"id": "judged", "prompt": "Hello", "checks": [{"llm_judge": {"criteria": "Is it fine?"}}]}
     return {"target": "model", "targets": [target], "evals": [{"id": "a", "prompt": "Hello", "checks": checks}, judged]}

@@ -123,7 +123,7 @@ def test_a_file_of_promptfoo_is_recognised_in_one_message(project: Project) -> N
         "tests:\n  - vars: {x: a}\n    assert:\n      - type: contains\n        value: a\n"
     )
     [error] = project.errors(text)
-    assert "promptfoo" in error["message"] and "`tests` are `evals`" in error["message"]
+    assert "promptfoo" in error["message"] and "`rejoinder import promptfoo" in error["message"]
     assert project.invoke("run", "evals.yaml").exit_code == 2
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from rejoinder.authoring.keys import Checks, Criterion, FollowUp, Item, WantedCall
+from rejoinder.authoring.keys import Checks, Criterion, FollowUp, Item, Occurrences, WantedCall, WantedField
 from rejoinder.authoring.pieces import CheckEntry, Value, entry, keys
 
 __all__ = [
@@ -28,8 +28,10 @@ __all__ = [
     "contains_any",
     "contains_json",
     "cost",
+    "effort",
     "ends_with",
     "equals",
+    "field_accuracy",
     "file_contains",
     "file_exists",
     "file_unchanged",
@@ -40,6 +42,7 @@ __all__ = [
     "icontains_any",
     "is_json",
     "is_refusal",
+    "is_xml",
     "json_path",
     "json_schema",
     "latency",
@@ -60,6 +63,7 @@ __all__ = [
     "rubric",
     "semantic",
     "similar",
+    "skill_used",
     "starts_with",
     "tool_calls",
     "webhook",
@@ -137,6 +141,47 @@ _SCORED_CHECK_KEYS = frozenset(
 )
 
 
+class CountedCheckKeys(TypedDict, total=False):
+    """The keys beside a check whose text can be counted."""
+
+    name: str
+    """A name for this check in reports."""
+    weight: float
+    """The weight of this check in the score of its level; 1 by default."""
+    required: bool
+    """This check has to pass even where the level has a threshold."""
+    threshold: float
+    """The least score with which this check passes; beside a lone prompt, the least mean score with which its level
+    passes."""
+    metric: str
+    """A name under which this check's scores are averaged over all cases."""
+    every_turn: bool
+    """Checked on the reply of every turn, not only of the first. Only for checks of the suite and of the first
+    level."""
+    count: int | Occurrences | Mapping[str, Value]
+    """How often the text or pattern has to occur: at least this number of times, or within bounds; once unless given.
+    Only for contains, icontains, match and regex."""
+    follow_up: FollowUp
+    """Sent when this check fails, with the checks of the next reply."""
+    on: Literal["last", "transcript"]
+    """In `conversation_checks`. The text that is checked: the last reply, or the whole transcript."""
+
+
+_COUNTED_CHECK_KEYS = frozenset(
+    (
+        "name",
+        "weight",
+        "required",
+        "threshold",
+        "metric",
+        "every_turn",
+        "count",
+        "follow_up",
+        "on",
+    )
+)
+
+
 class TemporalCheckKeys(TypedDict, total=False):
     """The keys beside a check of several replies."""
 
@@ -170,11 +215,11 @@ _TEMPORAL_CHECK_KEYS = frozenset(
 )
 
 
-def match(pattern: str, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def match(pattern: str, /, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, including line
     breaks); letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with
     `.*` or `^` is a regular expression. `\\*` is a literal star."""
-    return entry("match", pattern, beside, _CHECK_KEYS)
+    return entry("match", pattern, beside, _COUNTED_CHECK_KEYS)
 
 
 def not_match(pattern: str, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
@@ -182,14 +227,14 @@ def not_match(pattern: str, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
     return entry("not_match", pattern, beside, _CHECK_KEYS)
 
 
-def contains(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def contains(text: str | float, /, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """The reply has to contain this text, in the same letter case."""
-    return entry("contains", text, beside, _CHECK_KEYS)
+    return entry("contains", text, beside, _COUNTED_CHECK_KEYS)
 
 
-def icontains(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def icontains(text: str | float, /, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """The reply has to contain this text, in any letter case."""
-    return entry("icontains", text, beside, _CHECK_KEYS)
+    return entry("icontains", text, beside, _COUNTED_CHECK_KEYS)
 
 
 def contains_any(texts: Sequence[str | float], /, **beside: Unpack[CheckKeys]) -> CheckEntry:
@@ -227,14 +272,14 @@ def equals(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
     return entry("equals", text, beside, _CHECK_KEYS)
 
 
-def regex(pattern: str, *, flags: str | None = None, **beside: Unpack[CheckKeys]) -> CheckEntry:
+def regex(pattern: str, *, flags: str | None = None, **beside: Unpack[CountedCheckKeys]) -> CheckEntry:
     """A regular expression that has to be found in the reply. Letter case matters unless a flag says otherwise.
 
     `pattern`: The regular expression.
     `flags`: Any of i (any letter case), m (^ and $ at every line), s (the dot matches line ends too), x (spaces and
         comments are ignored).
     """
-    return entry("regex", keys({"pattern": pattern, "flags": flags}, "pattern"), beside, _CHECK_KEYS)
+    return entry("regex", keys({"pattern": pattern, "flags": flags}, "pattern"), beside, _COUNTED_CHECK_KEYS)
 
 
 def min_tokens(limit: int, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
@@ -294,6 +339,25 @@ def json_path(
     return entry("json_path", keys({"path": path, "equals": equals, "check": check}, "path"), beside, _CHECK_KEYS)
 
 
+def is_xml(
+    wanted: bool | None = None,
+    *,
+    elements: Sequence[str] | None = None,
+    anywhere: bool | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """The whole reply has to be well-formed XML; with false it must not be. A mapping can name elements that it must
+    have.
+
+    `wanted`: True: the reply has to be XML; false: it must not be.
+    `elements`: Elements that the XML must have, as paths of names from its root, such as order/item.
+    `anywhere`: XML in a code block or between other words is enough.
+    """
+    return entry(
+        "is_xml", keys({"wanted": wanted, "elements": elements, "anywhere": anywhere}, "wanted"), beside, _CHECK_KEYS
+    )
+
+
 def levenshtein(*, expected: str, max: int, **beside: Unpack[CheckKeys]) -> CheckEntry:
     """The maximum number of characters by which the reply may differ from a text.
 
@@ -331,12 +395,28 @@ def finish_reason(reasons: str | Sequence[str], /, **beside: Unpack[CheckKeys]) 
     return entry("finish_reason", reasons, beside, _CHECK_KEYS)
 
 
+def field_accuracy(
+    *,
+    fields: Mapping[str, WantedField | Mapping[str, Value]],
+    threshold: float | None = None,
+    **beside: Unpack[ScoredCheckKeys],
+) -> CheckEntry:
+    """Several fields of the JSON in the reply have to be right; the score is their weighted share.
+
+    `fields`: The fields, each by its path (RFC 9535): $.total, or just total.
+    `threshold`: The minimum share of right fields; 1 by default.
+    """
+    return entry("field_accuracy", keys({"fields": fields, "threshold": threshold}), beside, _SCORED_CHECK_KEYS)
+
+
 def tool_calls(
     calls: Sequence[str | WantedCall | Mapping[str, Value]] | None = None,
     *,
     mode: Literal["in_order", "any_order", "exact"] | None = None,
     min: int | None = None,
     max: int | None = None,
+    subset: Sequence[str | WantedCall | Mapping[str, Value]] | None = None,
+    schema: bool | None = None,
     **beside: Unpack[CheckKeys],
 ) -> CheckEntry:
     """The tools that the reply has to call: a list of calls in their order, or a mapping that says more.
@@ -346,10 +426,56 @@ def tool_calls(
         only these (exact).
     `min`: The minimum number of tool calls.
     `max`: The maximum number of tool calls; 0 forbids them.
+    `subset`: The only calls that the reply may make: each call that it makes has to be like one of these.
+    `schema`: Whether the arguments of each call have to satisfy the JSON Schema of its tool, and the tool to exist.
     """
     return entry(
-        "tool_calls", keys({"calls": calls, "mode": mode, "min": min, "max": max}, "calls"), beside, _CHECK_KEYS
+        "tool_calls",
+        keys({"calls": calls, "mode": mode, "min": min, "max": max, "subset": subset, "schema": schema}, "calls"),
+        beside,
+        _CHECK_KEYS,
     )
+
+
+def effort(
+    *,
+    max_tool_calls: int | None = None,
+    min_tool_calls: int | None = None,
+    max_turns: int | None = None,
+    min_turns: int | None = None,
+    max_tokens: int | None = None,
+    min_tokens: int | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """The conversation up to this reply has to keep within these bounds.
+
+    `max_tool_calls`: The maximum number of tool calls.
+    `min_tool_calls`: The minimum number of tool calls.
+    `max_turns`: The maximum number of turns.
+    `min_turns`: The minimum number of turns.
+    `max_tokens`: The maximum number of tokens, sent and received.
+    `min_tokens`: The minimum number of tokens, sent and received.
+    """
+    return entry(
+        "effort",
+        keys(
+            {
+                "max_tool_calls": max_tool_calls,
+                "min_tool_calls": min_tool_calls,
+                "max_turns": max_turns,
+                "min_turns": min_turns,
+                "max_tokens": max_tokens,
+                "min_tokens": min_tokens,
+            }
+        ),
+        beside,
+        _CHECK_KEYS,
+    )
+
+
+def skill_used(names: str | Sequence[str], /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+    """The agent has to use this skill; a list: each of these."""
+    return entry("skill_used", names, beside, _CHECK_KEYS)
 
 
 def file_exists(paths: str | Sequence[str], /, **beside: Unpack[CheckKeys]) -> CheckEntry:

@@ -17,6 +17,31 @@ Checks: TypeAlias = "Sequence[Item] | Mapping[str, Value]"
 """A list of checks that all have to pass, or `{"or": [...]}`."""
 
 
+class Occurrences(TypedDict):
+    """How often the text or pattern has to occur: at least this number of times, or within bounds; once unless given.
+    Only for contains, icontains, match and regex."""
+
+    min: NotRequired[int]
+    """The minimum number of times; 0 by default."""
+    max: NotRequired[int]
+    """The maximum number of times."""
+
+
+class WantedField(TypedDict):
+    """A field that is expected in the JSON of a reply."""
+
+    expected: Value
+    """The expected value."""
+    kind: NotRequired[Literal["exact", "number", "date", "fuzzy"]]
+    """The comparison: equal as JSON (exact, the default), numbers with a tolerance (number), days in any common form
+    (date), or similar texts (fuzzy)."""
+    tolerance: NotRequired[float]
+    """For a number the largest difference, for a date in days (both 0 by default), for fuzzy the share of the text
+    that may differ (0.2 by default)."""
+    weight: NotRequired[float]
+    """The weight of this field in the score; 1 by default."""
+
+
 class WantedCall(TypedDict):
     """A call that is expected: the tool's name, or a mapping with its name and arguments."""
 
@@ -99,6 +124,21 @@ class MessageToolCall(TypedDict):
     """The tool's name."""
     arguments: NotRequired[Mapping[str, Value]]
     """The arguments of the call."""
+
+
+class ReplyPart(TypedDict):
+    """The part of a reply that is checked: something is taken away, or looked for, or both. The reply itself stays in
+    the conversation and in the record."""
+
+    strip: NotRequired[Sequence[Literal["fences", "thinking"]]]
+    """Things to take away first: the lines that open and close code blocks (fences), and thoughts between tags such
+    as <think> and </think> (thinking)."""
+    regex: NotRequired[str]
+    """A regular expression; its first group is the part, or all that it matches."""
+    json_path: NotRequired[str]
+    """A path (RFC 9535) into the JSON of the reply; its first value is the part."""
+    python: NotRequired[str]
+    """module:function of the project; it gets the evidence and returns the part, or None if there is none."""
 
 
 class Quarantine(TypedDict):
@@ -240,7 +280,7 @@ class Formatting(TypedDict):
 class FollowUpPrompt(SuitePart, frozen=True):
     """The key that may be given by its place."""
 
-    prompt: str | TextFile | Mapping[str, Value]
+    prompt: str | TextFile | Mapping[str, Value] | None = None
     """A follow-up: it is sent when the check beside it fails or, in an entry of its own, when any check of its list
     fails."""
 
@@ -248,6 +288,10 @@ class FollowUpPrompt(SuitePart, frozen=True):
 class FollowUp(FollowUpPrompt, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The message after a failed check, and what the next reply has to satisfy."""
 
+    prompts: Sequence[str | TextFile | Mapping[str, Value]] | None = None
+    """Several follow-ups instead of one `prompt`, each sent in its turn until a reply passes."""
+    times: int | None = None
+    """How often the `prompt` is sent at most, until a reply passes; 1 by default."""
     checks: Checks
     """Checks of the reply to this follow-up."""
     hint: Literal["look", "wrong", "kind", "answer"] | None = None
@@ -277,6 +321,8 @@ class Case(SuitePart, frozen=True, kw_only=True, repr_omit_defaults=True, rename
     """A conversation that is sent to the model instead of a single prompt."""
     checks: Checks | None = None
     """Checks of the reply."""
+    reply: ReplyPart | Mapping[str, Value] | str | None = None
+    """The part of each reply that is checked, instead of the suite's; `whole`: all of it."""
     threshold: float | None = None
     """The least weighted mean of the checks' scores with which the first level passes; without it all checks have to
     pass."""
@@ -357,6 +403,8 @@ class Turn(TurnPrompt, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Several messages instead of a prompt; the last one is the user's."""
     checks: Checks | None = None
     """Checks of the reply to this turn, with follow-ups."""
+    reply: ReplyPart | Mapping[str, Value] | str | None = None
+    """The part of the replies to this turn that is checked, instead of the case's; `whole`: all of it."""
     expected: str | None = None
     """A good answer to this turn; judges are shown it as the reference."""
     extract: Mapping[str, Extract | Mapping[str, Value]] | None = None
@@ -388,6 +436,7 @@ class SuiteKeys:
         evals: Sequence[Case | Mapping[str, Value]] | None = None,
         cases: str | Sequence[str] | None = None,
         checks: Checks | None = None,
+        reply: ReplyPart | Mapping[str, Value] | str | None = None,
         defaults: Case | Mapping[str, Value] | None = None,
         ready_followups: Literal["ladder", "doubt"] | None = None,
         conversation_checks: Sequence[Item] | None = None,
@@ -417,6 +466,7 @@ class SuiteKeys:
         `cases`: A JSONL or CSV file, a folder of such files, or a list of both; each row is a case, and columns other
             than the keys of a case are its variables.
         `checks`: Checks for every case of the suite.
+        `reply`: The part of each reply that is checked; the whole by default.
         `defaults`: Keys for every case that does not have them itself.
         `ready_followups`: Ready-made follow-ups after the author's own: `ladder` (look again, it is wrong, the kind
             of fault, the answer) or `doubt` (are you sure, an authority disagrees, asked again), which also follow
@@ -444,6 +494,7 @@ class SuiteKeys:
             "evals": evals,
             "cases": cases,
             "checks": checks,
+            "reply": reply,
             "defaults": defaults,
             "ready_followups": ready_followups,
             "conversation_checks": conversation_checks,

@@ -5,7 +5,7 @@ For authors of suites in Python, each check is also a function of this package: 
 in `rejoinder.authoring.checks`, and are imported when the first one is used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rejoinder.checks import groups as groups
 from rejoinder.checks import text as text
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from rejoinder.authoring.checks import *  # noqa: F403
 
 
-def __getattr__(name: str) -> Any:
-    if name.removesuffix("_") not in {*CHECKS, *OVER_TIME}:
-        raise AttributeError(f"module 'rejoinder.checks' has no attribute {name!r}")
-    from rejoinder.authoring import checks
+if not TYPE_CHECKING:  # to type checkers, a name that is not above is a mistake
 
-    value = getattr(checks, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        if name.removesuffix("_") not in {*CHECKS, *OVER_TIME}:
+            raise AttributeError(f"module 'rejoinder.checks' has no attribute {name!r}")
+        from rejoinder.authoring import checks
+
+        value = getattr(checks, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -16,16 +16,24 @@ from rejoinder.model import (
     Case,
     ChatMessage,
     Check,
+    Code,
+    Custom,
     Evidence,
     Failure,
+    LlmJudge,
     Prompt,
+    PythonCheck,
     Reply,
     Rubric,
+    Semantic,
     Span,
+    State,
     Verdict,
+    Webhook,
     Workspace,
     kind_of,
 )
+from rejoinder.model.tools import Offered
 
 T = TypeVar("T")
 
@@ -92,6 +100,14 @@ class Port(Protocol):
         """The input of the user's own checks."""
         ...
 
+    def heard(self) -> tuple[Reply, ...]:
+        """The replies of the conversation so far, with the one that is checked."""
+        ...
+
+    def offered(self) -> tuple[Offered, ...]:
+        """The tools that the model is offered."""
+        ...
+
     def judge_name(self, target: str | None) -> str:
         """The name of the judging target; a check may name it."""
         ...
@@ -122,13 +138,23 @@ class Port(Protocol):
         ...
 
 
+class Lack(Struct, frozen=True):
+    """The reason why there is no part of the reply to check: it is not there (failed), or could not be looked for."""
+
+    state: State
+    reason: str
+
+
 class Context(Struct, frozen=True):
     """The data that a check may use."""
 
     case: Case
     reply: Reply
+    """Its text is the part that is checked."""
     turn: int
     port: Port
+    lack: Lack | None = None
+    """Set if there is no such part; then no check of the text passes."""
 
 
 async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:
@@ -143,6 +169,21 @@ async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:
 
 Value = str | float | bool | None
 """A check's value for display; None if only its kind is shown."""
+
+
+def asked_value(check: Check) -> str | None:
+    """The display value of a check that asks something."""
+    if isinstance(check, LlmJudge):
+        return check.criteria.strip() if check.criteria else None
+    if isinstance(check, Semantic):
+        return ", ".join(check.expected)
+    if isinstance(check, Code):
+        return check.script[0] if len(check.script) == 1 else None
+    if isinstance(check, PythonCheck):
+        return check.call
+    if isinstance(check, Custom):
+        return check.kind
+    return check.url if isinstance(check, Webhook) else None
 
 
 def verdict(check: Check, value: Value, passed: bool, reason: str, spans: tuple[Span, ...] = ()) -> Verdict:

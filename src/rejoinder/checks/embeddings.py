@@ -12,14 +12,14 @@ import sys
 from array import array
 from functools import lru_cache
 
-from rejoinder.checks.base import Context, error_verdict, gather_all, scored_verdict
+from rejoinder.checks.base import Context, asked_value, error_verdict, gather_all, scored_verdict
 from rejoinder.checks.registry import grades
 from rejoinder.model import Failure, Reply, Semantic, Verdict, reaches
 
 
 @grades(Semantic)
 async def grade_semantic(check: Semantic, context: Context) -> Verdict:
-    value = ", ".join(check.expected)
+    value = asked_value(check)
     expected = [text for text in check.expected if text.strip()]
     if not expected:
         return error_verdict(check, value, "the expected text is empty once its variables are filled in")

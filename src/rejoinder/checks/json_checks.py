@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
-from rejoinder.checks.json_text import Found, equal_as_json, find_json, read_json
+from rejoinder.checks.json_text import equal_as_json, find_json, read_json
 from rejoinder.checks.patterns import BoundedPattern, PatternTimeout, search
 from rejoinder.checks.registry import grade_plain, grades
 from rejoinder.json_schemas import Expansion, compile_schema
-from rejoinder.model import ContainsJson, Extract, IsJson, JsonPath, JsonSchema, Reply, Verdict
+from rejoinder.model import ContainsJson, Extract, IsJson, JsonPath, JsonSchema, Reply, State, Verdict
 from rejoinder.words.numbers import beginning
 
 MOST_FOUND = 10_000
@@ -56,35 +56,40 @@ def grade_json_schema(check: JsonSchema, context: Context) -> Verdict:
     json = find_json(context.reply.text)
     if not json.readable:
         return verdict(check, None, False, "there is no JSON in the reply")
+    state, reason = fit_schema(check.document, json.data, context.reply.text, "on this reply")
+    if state == "error":
+        return error_verdict(check, None, reason)
+    return verdict(check, None, state == "passed", reason, json.spans)
+
+
+def fit_schema(document: str, data: Any, text: str, where: str) -> tuple[State, str]:
+    """Whether JSON satisfies a schema, and why not. `text`: the JSON as written; `where`: its name in an error."""
     try:
-        schema = _schema(check.document)
-        if schema.exceeds(MOST_VISITS, json.data, context.reply.text, remembers=True):
-            reason = f"the schema takes more than {MOST_VISITS:,} steps on this reply; {_FEWER}"
-            return error_verdict(check, None, reason)
-        if schema.validator.is_valid(json.data):
-            return verdict(check, None, True, "satisfies the schema", json.spans)
-        if schema.exceeds(MOST_EXPLAINED, json.data, context.reply.text, remembers=False):
-            reason = "does not satisfy the schema; it takes too many steps on this reply to say where"
-            return verdict(check, None, False, reason, json.spans)
-        errors = list(schema.validator.iter_errors(json.data))
+        schema = _schema(document)
+        if schema.exceeds(MOST_VISITS, data, text, remembers=True):
+            return "error", f"the schema takes more than {MOST_VISITS:,} steps {where}; {_FEWER}"
+        if schema.validator.is_valid(data):
+            return "passed", "satisfies the schema"
+        if schema.exceeds(MOST_EXPLAINED, data, text, remembers=False):
+            return "failed", f"does not satisfy the schema; it takes too many steps {where} to say where"
+        errors = list(schema.validator.iter_errors(data))
     except (ValueError, RecursionError) as error:
-        return error_verdict(check, None, f"the schema cannot be used: {error}")
-    return _explained(check, errors, json)
-
-
-def _explained(check: JsonSchema, errors: list[Any], json: Found) -> Verdict:
+        return "error", f"the schema cannot be used: {error}"
     stopped = next((error for error in errors if type(error.kind).__name__ in _STOPPED), None)
     if stopped is not None:
-        pattern = _pattern_at(msgspec.json.decode(check.document), stopped.schema_path)
-        reason = f"{pattern!r} took too many steps on this reply; make it simpler"
-        return error_verdict(check, None, reason)
+        pattern = _pattern_at(msgspec.json.decode(document), stopped.schema_path)
+        return "error", f"{pattern!r} took too many steps {where}; make it simpler"
+    return "failed", _explained(errors)
+
+
+def _explained(errors: list[Any]) -> str:
     first = errors[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.instance_path)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     message = first.message  # which quotes what is wrong, and that may be the whole reply
     if len(message) > 2 * LONGEST_QUOTE:
         message = f"{message[:LONGEST_QUOTE]}...{message[-LONGEST_QUOTE:]}"
-    return verdict(check, None, False, f"${place}: {message}{more}", json.spans)
+    return f"${place}: {message}{more}"
 
 
 _FEWER = "put fewer levels of `anyOf`, `allOf` and `oneOf` inside others"
@@ -150,13 +155,8 @@ def grade_extract(check: Extract, context: Context) -> Verdict:
     shown = check.path or check.pattern
     try:
         value = _extracted(check, context.reply.text)
-    except PatternTimeout as timeout:
-        return error_verdict(check, shown, str(timeout))
-    except TooFar:
-        reason = f"{check.path} takes more than {MOST_STEPS} steps through this reply; make it simpler"
-        return error_verdict(check, shown, reason)
-    except Exception as error:  # an unusual path can raise anything
-        return error_verdict(check, shown, f"the path cannot be followed: {error.args[0] if error.args else error!r}")
+    except (PatternTimeout, PathFault) as fault:
+        return error_verdict(check, shown, str(fault))
     if value is None:
         return scored_verdict(check, shown, False, f"nothing is found for `{check.variable}`", name=check.variable)
     reason = f"`{check.variable}` is {_quote(value)}"
@@ -167,9 +167,28 @@ def _extracted(check: Extract, reply: str) -> str | None:
     if check.pattern is not None:
         match = search(check.pattern, "", reply)
         return None if match is None else match[1] if match.re.groups and match[1] is not None else match[0]
+    return first_value(check.path or "$", reply)
+
+
+class PathFault(Exception):
+    """A path cannot be followed; the message says why."""
+
+
+def first_value(path: str, reply: str) -> str | None:
+    """The first value at a path of the JSON in a reply, as a text; None if there is none. Raises PathFault."""
     json = find_json(reply)
-    values = follow(check.path or "$", json.data, 1) if json.readable else []
-    return None if not values else _as_text(values[0])
+    values = values_at(path, json.data, 1) if json.readable else []
+    return _as_text(values[0]) if values else None
+
+
+def values_at(path: str, data: Any, most: int) -> list[Any]:
+    """The first values at a path. Raises PathFault."""
+    try:
+        return follow(path, data, most)
+    except TooFar:
+        raise PathFault(f"{path} takes more than {MOST_STEPS} steps through this reply; make it simpler") from None
+    except Exception as error:  # an unusual path can raise anything
+        raise PathFault(f"the path cannot be followed: {error.args[0] if error.args else error!r}") from error
 
 
 def _as_text(value: Any) -> str:

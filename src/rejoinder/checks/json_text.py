@@ -20,7 +20,7 @@ _VALUE = rf"{OBJECT}|\[((?:[\s\d.,eE+-]|true|false|null)*+[\[\]{{\"])"
 """An object, or a list: brackets in prose, such as `[this]` and `[0, 1)`, are ignored."""
 _BRACKETS = {"{": r"[{}]", "[": r"[\[\]]"}
 _OUTSIDE_TEXTS = {opening: rf'"(?:\\.|[^"\\])*+"?|{both}' for opening, both in _BRACKETS.items()}
-_FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _NOTHING = object()
 
 
@@ -61,7 +61,7 @@ def find_json(text: str) -> Found:
     whole = read_json(text)
     if whole.readable:
         return whole
-    for block in _FENCE.finditer(text):
+    for block in FENCE.finditer(text):
         found = read_json(block[1], block.start(1))
         if found.readable:
             return found

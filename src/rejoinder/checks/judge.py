@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from rejoinder.checks.base import Context, error_verdict, gather_all, pass_mark, scored_verdict
+from rejoinder.checks.base import Context, asked_value, error_verdict, gather_all, pass_mark, scored_verdict
 from rejoinder.checks.judge_answers import Judgement, Unreadable, candidate_words, read_judgement
 from rejoinder.checks.registry import grades
 from rejoinder.formatting.judge import ASK_AGAIN, format_judge_prompt, judge_digest
@@ -158,7 +158,7 @@ def _mark(check: Judged) -> float:
 
 @grades(LlmJudge)
 async def grade_llm_judge(check: LlmJudge, context: Context) -> Verdict:
-    value = check.criteria.strip() if check.criteria else None
+    value = asked_value(check)
     question = context.port.question()
     shown = format_judge_prompt(check, context.case, question, context.reply.text)
     words = candidate_words(question, context.reply.text)

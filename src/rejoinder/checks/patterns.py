@@ -7,8 +7,9 @@ is stripped at both ends. A pattern that starts with `.*` or `^` is a regular ex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from rejoinder.model import Span
@@ -16,6 +17,12 @@ from rejoinder.words.numbers import in_seconds
 
 MOST_SECONDS = 1.0
 """Time limit of a regular expression: a slower one could take minutes, or never end."""
+
+
+MOST_COUNTED = 10_000
+"""Maximum occurrences that are counted."""
+MOST_MARKED = 50
+"""Maximum occurrences whose places are kept."""
 
 
 class PatternTimeout(Exception):
@@ -77,6 +84,47 @@ def search(pattern: str, flags: str, text: str) -> Any:
     return _compiled(pattern, flags).search(text)
 
 
+def count_texts(pieces: Sequence[str], text: str, *, any_case: bool = False) -> tuple[int, tuple[Span, ...]]:
+    """How often texts occur in this order, without overlaps, and the first places; at most one more than
+    MOST_COUNTED."""
+    folded = text.casefold() if any_case else text
+    found = _count(_occurrences([piece.casefold() for piece in pieces] if any_case else pieces, folded))
+    return found[0], tuple(unfold(text, folded, span) for span in found[1])
+
+
+def count_match(pattern: str, text: str) -> tuple[int, tuple[Span, ...]]:
+    """Like `count_texts`, for a pattern of `match`. Raises PatternTimeout."""
+    pieces = _pieces(pattern)
+    if pieces is not None:
+        return count_texts([piece for piece in pieces if piece], text, any_case=True)
+    number, spans = count_search(pattern, "is", text.strip())
+    before = len(text) - len(text.lstrip())
+    return number, tuple((before + start, before + end) for start, end in spans)
+
+
+def count_search(pattern: str, flags: str, text: str) -> tuple[int, tuple[Span, ...]]:
+    """Like `count_texts`, for a regular expression; an empty match does not count. Raises PatternTimeout."""
+    return _compiled(pattern, flags).count(text)
+
+
+def _occurrences(pieces: Sequence[str], text: str) -> Iterator[list[Span]]:
+    position = 0
+    while True:
+        spans: list[Span] = []
+        for piece in pieces:
+            start = text.find(piece, position)
+            if start < 0:
+                return
+            position = start + len(piece)
+            spans.append((start, position))
+        yield spans
+
+
+def _count(occurrences: Iterable[list[Span]]) -> tuple[int, tuple[Span, ...]]:
+    found = list(islice(occurrences, MOST_COUNTED + 1))
+    return len(found), tuple(span for spans in found[:MOST_MARKED] for span in spans)
+
+
 class BoundedPattern:
     """A compiled regular expression that raises PatternTimeout if it takes too long."""
 
@@ -100,6 +148,13 @@ class BoundedPattern:
 
     def fullmatch(self, text: str) -> Any:
         return self._run(self._compiled.fullmatch, text)
+
+    def count(self, text: str) -> tuple[int, tuple[Span, ...]]:
+        def find(text: str, timeout: float) -> tuple[int, tuple[Span, ...]]:
+            matches = self._compiled.finditer(text, timeout=timeout)
+            return _count([match.span()] for match in matches if match[0])
+
+        return self._run(find, text)
 
     def _run(self, find: Callable[..., Any], text: str) -> Any:
         try:

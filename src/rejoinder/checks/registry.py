@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 
 from msgspec import structs
 
-from rejoinder.checks.base import Context, Port
-from rejoinder.model import Case, Check, Reply, Verdict, kind_of, levels_of, parts_of
+from rejoinder.checks.base import Context, Lack, Port, asked_value, error_verdict
+from rejoinder.model import GROUPS, Case, Check, Reply, Verdict, kind_of, levels_of, parts_of, replies_of, walk_check
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
@@ -30,7 +30,7 @@ _MODULES: dict[str, str] = {
 }
 """Modules of checks that ask something. None is named like a check: `rejoinder.checks.compare` is a function for
 authors of suites."""
-_FAMILIES = ("json_checks", "tools", "workspaces")
+_FAMILIES = ("json_checks", "tools", "workspaces", "xml_checks", "json_fields", "agent_work")
 """Modules of plain checks that are imported if a check is not found among those already imported."""
 
 
@@ -67,7 +67,7 @@ def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
 
 def is_plain(case: Case) -> bool:
     """Whether a case has only checks on its replies, and no follow-ups, tools or simulated user."""
-    if case.user is not None or case.tools:
+    if case.user is not None or case.tools or any(replies_of(case)):
         return False
     for level in levels_of(case):
         for item in level.items:
@@ -77,7 +77,10 @@ def is_plain(case: Case) -> bool:
 
 
 def grade_plain(checks: tuple[Check, ...], context: Context) -> tuple[Verdict, ...] | None:
-    """The verdicts if all checks look only at the reply; None if one asks something or is a group."""
+    """The verdicts if all checks look only at the reply; None if one asks something or is a group, or if the part of
+    the reply is missing."""
+    if context.lack is not None:
+        return None
     verdicts: list[Verdict] = []
     for check in checks:
         function = _plain(type(check))
@@ -113,6 +116,8 @@ _Pending = Verdict | asyncio.Task[Verdict] | Callable[[], Coroutine[Any, Any, Ve
 
 def _begin(check: Check, context: Context, tasks: list[asyncio.Task[Verdict]]) -> _Pending:
     kind = type(check)
+    if context.lack is not None and any(part.of_text for part in walk_check(check)) and kind not in GROUPS:
+        return _lacking(check, context.lack, context)
     if (function := _plain(kind)) is not None:
         return function(check, context)
     if kind in _GROUPS:
@@ -120,6 +125,26 @@ def _begin(check: Check, context: Context, tasks: list[asyncio.Task[Verdict]]) -
         return lambda: _join(check, inner)
     tasks.append(asyncio.ensure_future(_ask(check, context)))
     return tasks[-1]
+
+
+def _lacking(check: Check, lack: Lack, context: Context) -> Verdict:
+    """The verdict of a check of a text that is not there. What it negates has not passed either."""
+    function = _plain(type(check))
+    if function is not None:  # for its label
+        shown = function(check, structs.replace(context, reply=structs.replace(context.reply, text=""), lack=None))
+    else:
+        children = tuple(_lacking(one, lack, context) for one in parts_of(check))
+        shown = error_verdict(check, asked_value(check), "", children=children)
+    return structs.replace(
+        shown,
+        state=lack.state,
+        score=0.0 if lack.state == "failed" else None,
+        reason=lack.reason,
+        spans=(),
+        found=None,
+        lacking=True,
+        fault="it lacks the part that is checked",
+    )
 
 
 async def _ask(check: Check, context: Context) -> Verdict:

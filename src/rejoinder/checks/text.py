@@ -9,7 +9,16 @@ import re
 from collections.abc import Callable, Iterable
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
-from rejoinder.checks.patterns import PatternTimeout, find_match, search, unfold
+from rejoinder.checks.patterns import (
+    MOST_COUNTED,
+    PatternTimeout,
+    count_match,
+    count_search,
+    count_texts,
+    find_match,
+    search,
+    unfold,
+)
 from rejoinder.checks.registry import grades
 from rejoinder.model import Reply, Span, Verdict
 from rejoinder.model import checks as kinds
@@ -18,11 +27,14 @@ from rejoinder.words.numbers import count, money_against
 
 @grades(kinds.Match, kinds.NotMatch)
 def grade_match(check: kinds.Match | kinds.NotMatch, context: Context) -> Verdict:
+    wanted, reply = isinstance(check, kinds.Match), context.reply.text
     try:
-        spans = find_match(check.pattern, context.reply.text)
+        if isinstance(check, kinds.Match) and check.count is not None:
+            return _counted(check, check.count, check.pattern, count_match(check.pattern, reply))
+        spans = find_match(check.pattern, reply)
     except PatternTimeout as timeout:
         return error_verdict(check, check.pattern, str(timeout))
-    wanted, found = isinstance(check, kinds.Match), spans is not None
+    found = spans is not None
     reason = ("" if wanted == found else "the reply ") + ("matches" if found else "does not match")
     return verdict(check, check.pattern, wanted == found, reason, spans or ())
 
@@ -30,8 +42,11 @@ def grade_match(check: kinds.Match | kinds.NotMatch, context: Context) -> Verdic
 @grades(kinds.Regex)
 def grade_regex(check: kinds.Regex, context: Context) -> Verdict:
     value = check.pattern if check.flags is None else None
+    reply = context.reply.text
     try:
-        match = search(check.pattern, check.flags or "", context.reply.text)
+        if check.count is not None:
+            return _counted(check, check.count, value, count_search(check.pattern, check.flags or "", reply))
+        match = search(check.pattern, check.flags or "", reply)
     except PatternTimeout as timeout:
         return error_verdict(check, value, str(timeout))
     if match is None:
@@ -42,10 +57,27 @@ def grade_regex(check: kinds.Regex, context: Context) -> Verdict:
 @grades(kinds.Contains, kinds.IContains)
 def grade_contains(check: kinds.Contains | kinds.IContains, context: Context) -> Verdict:
     reply = context.reply.text
+    if check.count is not None:
+        any_case = isinstance(check, kinds.IContains)
+        return _counted(check, check.count, check.text, count_texts((check.text,), reply, any_case=any_case))
     place = _find(check.text, reply, reply.casefold() if isinstance(check, kinds.IContains) else None)
     if place is None:
         return verdict(check, check.text, False, "the reply does not contain it")
     return verdict(check, check.text, True, "contains it", (place,))
+
+
+def _counted(
+    check: kinds.Counted, wanted: kinds.Occurrences, value: str | None, found: tuple[int, tuple[Span, ...]]
+) -> Verdict:
+    """The verdict on the number of occurrences that were found, and their places."""
+    number, spans = found
+    shown = count(number, "time") if number <= MOST_COUNTED else f"more than {MOST_COUNTED:,} times"
+    reason, fault = f"found {shown}", ""
+    if number < wanted.least:
+        reason, fault = f"{reason}; at least {wanted.least} needed", "something does not occur often enough"
+    elif wanted.most is not None and number > wanted.most:
+        reason, fault = f"{reason}; at most {wanted.most} allowed", "something occurs too often"
+    return scored_verdict(check, value, not fault, reason, spans=spans, fault=fault)
 
 
 @grades(kinds.ContainsAny, kinds.IContainsAny)

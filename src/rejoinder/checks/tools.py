@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from rejoinder.checks.base import Context, error_verdict, scored_verdict
+from rejoinder.checks.json_checks import fit_schema
 from rejoinder.checks.json_text import equal_as_json
 from rejoinder.checks.patterns import PatternTimeout, find_match
 from rejoinder.checks.registry import grades
-from rejoinder.model import ToolCall, ToolCalls, Verdict, WantedCall, offered_name
+from rejoinder.model import Offered, State, ToolCall, ToolCalls, Verdict, WantedCall, offered_name
 from rejoinder.words.numbers import count, plural, shortened
 
 LONGEST_ARGUMENTS = 60
@@ -23,13 +24,14 @@ LONGEST_ARGUMENTS = 60
 MOST_NAMED = 4
 """Maximum calls that are named in a reason."""
 _NO_JSON = object()
+_OWN = ("calls", "mode", "least", "most", "subset", "schema")
 
 
 @grades(ToolCalls)
 def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     made = context.reply.tool_calls
     try:
-        rows = _rows(check.calls, made)
+        rows, allowed = _rows(check.calls, made), _rows(check.subset, made)
     except PatternTimeout as timeout:
         return error_verdict(check, _shown_value(check), str(timeout))
     owners = [number for number, call in enumerate(check.calls) for _ in range(call.times)]
@@ -38,7 +40,14 @@ def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
     counts = [0] * len(check.calls)
     for place in found:
         counts[owners[place]] += 1
-    score, bound = _share(check, len(found), len(owners), len(made)), _out_of_bounds(check, len(made))
+    state, faults = _schema_faults(made, context.port.offered()) if check.schema else ("passed", [])
+    if state == "error":
+        return error_verdict(check, _shown_value(check), "; ".join(faults[:MOST_NAMED]))
+    others = [call for call, *accepted in zip(made, *allowed, strict=True) if not any(accepted)] if check.subset else []
+    if others:
+        faults = [f"{_list(others)} {plural(len(others), 'is', 'are')} not among the allowed calls", *faults]
+    bound = "; ".join(filter(None, (_out_of_bounds(check, len(made)), *faults[:MOST_NAMED])))
+    score = _share(check, len(found), len(owners), len(made))
     passed = not bound and score >= (1.0 if check.threshold is None else check.threshold)
     taken = set(found.values())
     spare = {number: call for number, call in enumerate(made) if number not in taken}
@@ -53,7 +62,7 @@ def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
         check,
         _shown_value(check),
         passed,
-        "; ".join([*filter(None, [bound]), *lacking[:MOST_NAMED], _told(made)]),
+        "; ".join([*filter(None, (bound,)), *lacking[:MOST_NAMED], _told(made)]),
         score=0.0 if bound else score,
         hits=tuple(_wanted(one) for one, made in zip(check.calls, counts, strict=True) if made == one.times),
         misses=tuple(_wanted(one) for one, made in zip(check.calls, counts, strict=True) if made < one.times),
@@ -63,8 +72,7 @@ def grade_tool_calls(check: ToolCalls, context: Context) -> Verdict:
 def _shown_value(check: ToolCalls) -> str | None:
     """The check's display value: a list of names is shown as written."""
     plain = ToolCalls(calls=tuple(WantedCall(call.name) for call in check.calls))
-    written = (check.calls, check.mode, check.least, check.most)
-    if not check.calls or written != (plain.calls, plain.mode, plain.least, plain.most):
+    if not check.calls or any(getattr(check, name) != getattr(plain, name) for name in _OWN):
         return None
     return ", ".join(call.name for call in check.calls)
 
@@ -81,6 +89,29 @@ def _out_of_bounds(check: ToolCalls, made: int) -> str | None:
     if check.most is not None and made > check.most:
         return f"{made} calls are more than {check.most}" if check.most else "no call is allowed"
     return None
+
+
+def _schema_faults(made: Sequence[ToolCall], offered: Sequence[Offered]) -> tuple[State, list[str]]:
+    """The calls whose arguments do not satisfy the schemas of their tools, or whose tools do not exist."""
+    if not offered:
+        return "error", ["no schema of a tool is known here: `schema` needs `tools` that the model is offered"]
+    known = {name: one for one in offered for name in (one.tool, one.name)}
+    faults: list[str] = []
+    for call in made:
+        tool = known.get(call.name) if not call.server else known.get(offered_name(call.server, call.name))
+        if tool is None:
+            faults.append(f"there is no tool {call.name}")
+            continue
+        given = _decode(call.arguments)
+        if given is _NO_JSON:
+            faults.append(f"the arguments of {call.name} are not JSON")
+            continue
+        state, reason = fit_schema(tool.parameters, given, call.arguments, f"on a call of {call.name}")
+        if state == "error":
+            return "error", [f"{call.name}: {reason}"]
+        if state == "failed":
+            faults.append(f"{_made(call)} does not satisfy its schema: {reason}")
+    return ("failed" if faults else "passed"), faults
 
 
 # Which call is which.

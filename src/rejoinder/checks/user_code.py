@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.checks.base import CheckFault, Context, Post, Work, error_verdict
+from rejoinder.checks.base import CheckFault, Context, Post, Work, asked_value, error_verdict
 from rejoinder.checks.plugins import load_check, source_of_check
 from rejoinder.checks.registry import grades
 from rejoinder.checks.scripts import opinion_of, run_script
@@ -58,8 +58,7 @@ async def grade_code(check: Code, context: Context) -> Verdict:
         return _recorded(opinion_of(ended))
 
     content = msgspec.json.encode((words, check.cwd, [_script_file(word, folder) for word in script_words(words)]))
-    shown = words[0] if len(words) == 1 else None
-    return await _carried_out(check, shown, context, Work("code", content + _lasting(evidence), perform))
+    return await _carried_out(check, context, Work("code", content + _lasting(evidence), perform))
 
 
 @grades(PythonCheck)
@@ -82,7 +81,7 @@ async def grade_webhook(check: Webhook, context: Context) -> Verdict:
     body, timeout_s = msgspec.json.encode(evidence), check.timeout_s or DEFAULT_TIMEOUT_S
     headers = {"content-type": "application/json"} | {name.lower(): value for name, value in check.headers.items()}
     call = context.port.post(Post(check.url, headers, body, timeout_s, _lasting(evidence)))
-    return await _read(check, check.url, call, lambda text: read_opinion(_json(text)))
+    return await _read(check, call, lambda text: read_opinion(_json(text)))
 
 
 class _Function(Struct, frozen=True):
@@ -104,20 +103,32 @@ async def _called(check: Check, context: Context, function: _Function, timeout_s
 
     content = msgspec.json.encode((function.name, function.arguments), order="sorted", enc_hook=repr)
     content += function.source + _lasting(evidence)
-    return await _carried_out(check, function.name, context, Work("python", content, perform))
+    return await _carried_out(check, context, Work("python", content, perform))
+
+
+async def call_for_text(check: PythonCheck, context: Context) -> str | Failure:
+    """The text that a function makes of the reply; empty if it returns None."""
+    name, folders = check.call, context.port.folders
+    function = _Function(name, source_of(name, folders), lambda: load_function(name, folders), {})
+    evidence = structs.replace(context.port.evidence(), candidate_answer=context.reply.text)
+
+    async def perform(_: Workspace | None) -> str:
+        try:
+            answer = await _returned(function, folders, evidence, DEFAULT_TIMEOUT_S)
+        except FunctionFault as fault:
+            raise CheckFault(str(fault)) from fault
+        if answer is not None and not isinstance(answer, str):
+            raise CheckFault(f"`{name}` returned a {type(answer).__name__}; a text is expected, or None for no part")
+        return recordable(answer or "")
+
+    content = b"part " + msgspec.json.encode(name) + function.source + _lasting(evidence)
+    answer = await context.port.carry_out(Work("python", content, perform))
+    return answer if isinstance(answer, Failure) else answer.text
 
 
 async def _opinion_of(function: _Function, folders: tuple[str, ...], evidence: Evidence, timeout_s: float) -> Opinion:
-    name = function.name
-    # Copies: a function may change them, and the next one must not see that.
-    copies = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
-    own, arguments = structs.replace(evidence, **copies), deepcopy(function.arguments)
     try:
-        async with asyncio.timeout(timeout_s):
-            # In its thread: importing may take long.
-            answer = await call_function(name, folders, lambda: function.load()(own, **arguments))
-    except TimeoutError:
-        raise CheckFault(f"`{name}` did not return within {in_seconds(timeout_s)}") from None
+        answer = await _returned(function, folders, evidence, timeout_s)
     except FunctionFault as fault:
         if isinstance(fault.error, AssertionError):  # as tests say it
             message = in_words(fault.error).partition(": ")[2]
@@ -126,17 +137,29 @@ async def _opinion_of(function: _Function, folders: tuple[str, ...], evidence: E
     try:
         return read_opinion(answer)
     except CheckFault as fault:
-        raise CheckFault(recordable(f"`{name}` {fault}")) from None
+        raise CheckFault(recordable(f"`{function.name}` {fault}")) from None
 
 
-async def _carried_out(check: Check, shown: str | None, context: Context, work: Work) -> Verdict:
-    return await _read(check, shown, context.port.carry_out(work), _restored)
+async def _returned(function: _Function, folders: tuple[str, ...], evidence: Evidence, timeout_s: float) -> Any:
+    """The return value of the user's function. Raises CheckFault if it takes too long, and FunctionFault."""
+    name = function.name
+    # Copies: a function may change them, and the next one must not see that.
+    copies = {"vars": deepcopy(evidence.vars), "metadata": deepcopy(evidence.metadata)}
+    own, arguments = structs.replace(evidence, **copies), deepcopy(function.arguments)
+    try:
+        async with asyncio.timeout(timeout_s):
+            # In its thread: importing may take long.
+            return await call_function(name, folders, lambda: function.load()(own, **arguments))
+    except TimeoutError:
+        raise CheckFault(f"`{name}` did not return within {in_seconds(timeout_s)}") from None
 
 
-async def _read(
-    check: Check, shown: str | None, call: Awaitable[Reply | Failure], read: Callable[[str], Opinion]
-) -> Verdict:
-    answer = await call
+async def _carried_out(check: Check, context: Context, work: Work) -> Verdict:
+    return await _read(check, context.port.carry_out(work), _restored)
+
+
+async def _read(check: Check, call: Awaitable[Reply | Failure], read: Callable[[str], Opinion]) -> Verdict:
+    answer, shown = await call, asked_value(check)
     if isinstance(answer, Failure):
         return error_verdict(check, shown, answer.message)
     try:

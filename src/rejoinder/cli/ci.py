@@ -83,8 +83,8 @@ def _write_for_github(report: RunReport, since: SinceBaseline | None, root: Path
         with Path(path).open("a", encoding="utf-8", newline="\n") as stream:
             stream.write(github.outputs(report))
     if os.environ.get("GITHUB_ACTIONS"):
-        lines = github.write_annotations(report, folder=_folder_in_repository(root))
-        write_machine(f"{line}\n" for line in lines)
+        annotations = github.write_annotations(report, folder=_folder_in_repository(root))
+        write_machine(f"{line}\n" for line in (*github.write_warnings(report), *annotations))
     return any(os.environ.get(name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_ACTIONS"))
 
 

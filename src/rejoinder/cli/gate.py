@@ -10,7 +10,7 @@ import msgspec
 
 from rejoinder.cli.against import with_command
 from rejoinder.cli.grouping import format_option
-from rejoinder.cli.output import echo_lines, form_for, look, look_options, write_data
+from rejoinder.cli.output import echo, echo_lines, form_for, look, look_options, write_data
 from rejoinder.gates.baselines import Baseline, baseline_names
 from rejoinder.gates.rules import COMPARING, read_rule
 from rejoinder.gates.verbs import changes_since, find_baseline, gate_run
@@ -20,6 +20,7 @@ from rejoinder.runs.folder import listed_receipt, runs_folder
 from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import read_run
 from rejoinder.views.flips import NO_FLIPS, flips_since
+from rejoinder.views.notes import replayed_words
 
 
 @click.command("gate")
@@ -65,6 +66,8 @@ def command(run: str | None, against: str | None, rules: tuple[str, ...], partia
             changes = CaseChanges() if report is None or before is None else changes_since(before, report)
             flips = NO_FLIPS if report is None else flips_since(changes, report)
             echo_lines(write_gate(found, screen, quarantined, commands, flips))
+            if report is not None and report.run.replayed:
+                echo(replayed_words(report.run.replayed), err=True)
     sys.exit(found.exit_code)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from rejoinder.cli.import_kinds import commands
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.words.numbers import count
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
 @click.group("import")
 def command() -> None:
-    """Make cases from conversations that already happened."""
+    """Make suites from files of other tools, and from conversations that already happened."""
+
+
+for _one in commands():
+    command.add_command(_one)
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):

@@ -11,17 +11,13 @@ from typing import NoReturn
 from rejoinder.checks.plugins import forget_checks
 from rejoinder.cli.output import echo, show_error, show_problems
 from rejoinder.errors import RejoinderError, SuiteError
-from rejoinder.model import Code, Custom, Problem, PythonCheck, Suite, walk_case
-from rejoinder.model.providers import row_of
-from rejoinder.model.suite import COMMANDS_OF_TARGETS
-from rejoinder.placeholders import words_without
+from rejoinder.model import Problem, Suite
 from rejoinder.project.files import recording_files
 from rejoinder.project.folders import env_folders, folders_above
-from rejoinder.providers.settings import normalize_keys
+from rejoinder.runs.code_files import CodeOfSuite
 from rejoinder.runs.loading import load_options
 from rejoinder.runs.options import RunOptions
 from rejoinder.user_code.imports import forget_modules
-from rejoinder.user_code.lookup import folder_for, is_source, script_words
 from rejoinder.validation.review import load_suites
 from rejoinder.words.numbers import listed
 
@@ -61,7 +57,7 @@ class Watched:
                 self._read |= read  # one of them may have to be mended
                 raise
         self._read = read
-        self._runs_code, files = code_of(self.suite)
+        self._runs_code, files = _code_of(self.suite)
         self._code |= files
         return warnings
 
@@ -161,36 +157,12 @@ def _forget_code(suites: list[Watched]) -> None:
             one.add_modules(modules)
 
 
-def code_of(suite: Suite) -> tuple[bool, set[Path]]:
-    """Does a suite run code of the project, and which of its files are named: scripts, and modules of functions?"""
-    folder = Path(suite.path).parent
-    own = [one for one in suite.targets.values() if one.runs_code]
-    functions = [str(one.settings.get("call")) for one in own if row_of(one.provider).in_process]
-    files: set[Path] = set()
-    runs = bool(own)
-    for target in own:
-        if not row_of(target.provider).in_process:
-            settings = normalize_keys(target.settings)
-            files |= _sources_in(words_without(settings), settings.get("cwd"), suite)
-        for command in filter(None, map(target.settings.get, COMMANDS_OF_TARGETS)):
-            words = command.get("command") or ""
-            files |= _sources_in(tuple(words) if isinstance(words, list) else (words,), command.get("cwd"), suite)
-    for check in (check for case in suite.cases for check in walk_case(case)):
-        runs = runs or isinstance(check, Code | PythonCheck | Custom)
-        if isinstance(check, PythonCheck):
-            functions.append(check.call)
-        if isinstance(check, Code):
-            files |= _sources_in(check.script, check.cwd, suite)
-    for name in dict.fromkeys(functions):
-        place = name.partition(":")[0].replace(".", "/")
-        files |= {Path(one, f"{place}{end}") for one in (folder, suite.root) for end in (".py", "/__init__.py")}
-    return runs, files
-
-
-def _sources_in(command: tuple[str, ...], cwd: str | None, suite: Suite) -> set[Path]:
-    """The scripts that a command names."""
-    inside = folder_for(cwd, (str(Path(suite.path).parent), suite.root))
-    return {path for word in script_words(command) if is_source(path := inside / word)}
+def _code_of(suite: Suite) -> tuple[bool, set[Path]]:
+    """Whether a suite runs code of the project, and the files of its code: some may not be written yet."""
+    code = CodeOfSuite(suite)
+    for case in suite.cases:
+        code.add(case)
+    return code.is_run, code.scripts.union(*code.modules())
 
 
 def _written(path: Path) -> int:

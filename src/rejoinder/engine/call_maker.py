@@ -51,6 +51,11 @@ class CallMaker:
         self._last_use: dict[tuple[str, str], str] = {}
         """The key of the last call of each declared tool, in each of the job's conversations."""
 
+    @property
+    def offered(self) -> tuple[Offered, ...]:
+        """The tools that the model is offered."""
+        return self._offered
+
     def offer(self, tools: tuple[Offered, ...]) -> None:
         """Let the candidate call these tools. Its replies depend on them."""
         self._offered = tools

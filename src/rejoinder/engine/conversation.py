@@ -19,7 +19,7 @@ from msgspec import structs
 
 from rejoinder.engine.effects import Conversation, Grade, Opening
 from rejoinder.engine.levels import all_of, check_trouble
-from rejoinder.engine.over_time import OVER_TIME, over_verdict
+from rejoinder.engine.over_time import OVER_TIME, is_unknown, over_verdict
 from rejoinder.engine.simulated import with_user
 from rejoinder.engine.steps import answer_back, by_plan
 from rejoinder.engine.talk import Cause, Ended, Part, Rest, Stopped, Talk, verdicts_of
@@ -84,6 +84,8 @@ def _check_over(talk: Talk, over: ConversationCheck) -> Part[Verdict]:
         while True:
             [verdict] = verdicts_of((yield _grade_again(talk, by_place[place], (over.checks[which],))))
             said.append((place, verdict))
+            if is_unknown(over, which, verdict):
+                return over_verdict(over, ("failed", place), said)
             place, which = rule.send(verdict.state)
     except StopIteration as stop:
         return over_verdict(over, stop.value, said)
@@ -95,7 +97,8 @@ def _grade_again(talk: Talk, turn: Turn, checks: tuple[AnyCheck, ...], *, whole:
     checks = talk.with_values(checks) if talk.known else checks
     said = tuple(talk.prompts[: turn.turn - 1]), tuple(talk.replies[: turn.turn])
     reply = structs.replace(turn.reply, tool_calls=_all_calls(talk)) if whole else turn.reply
-    return Grade(turn.turn, checks, reply, turn.messages, *said, None, talk.opened, whole)
+    part, heard = talk.part_of(turn.step), tuple(talk.heard[: turn.turn])
+    return Grade(turn.turn, checks, reply, turn.messages, *said, None, talk.opened, part, heard, whole)
 
 
 def _all_calls(talk: Talk) -> tuple[ToolCall, ...]:

@@ -26,6 +26,7 @@ from rejoinder.model import (
     User,
     Verdict,
 )
+from rejoinder.model.checks import ReplyPart
 from rejoinder.model.forks import Fork
 
 
@@ -49,6 +50,8 @@ class Opening(Struct, frozen=True):
     """Its steps say words without files: those were put in before."""
     user: User | None = None
     conversation_checks: tuple[ConversationCheck, ...] = ()
+    reply: ReplyPart | None = None
+    """The part of the replies that is checked, unless a planned turn names another."""
 
 
 class Ask(Struct, frozen=True, gc=False):
@@ -86,6 +89,10 @@ class Grade(Struct, frozen=True, gc=False):
     """The reference answer of this turn, if it is not the case's."""
     opened: str = ""
     """The first words, where a simulated user thought of them."""
+    part: ReplyPart | None = None
+    """The part of the reply that is judged; None: the whole."""
+    heard: tuple[Reply, ...] = ()
+    """The replies so far, this turn's last."""
     whole: bool = False
     """Whether the transcript is judged, and not this turn's reply."""
 

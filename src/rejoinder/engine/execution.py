@@ -55,6 +55,7 @@ class Origin(Struct, frozen=True):
     """The options that `resume` goes on with, where they differ from those of the first execution."""
 
     def added_to(self, receipt: Receipt) -> Receipt:
+        receipt = structs.replace(receipt, replayed=tuple(dict.fromkeys((*receipt.replayed, *self.runs.replayed()))))
         folders = [run.folder for run in self.runs.recorded]
         paths, ids = tuple(str(folder.path) for folder in folders), ", ".join(folder.id for folder in folders)
         match self.verb:

@@ -28,6 +28,7 @@ from rejoinder.model import (
     tells_why,
     way_of_failing,
     weighted_mean,
+    without_follow_ups,
 )
 
 
@@ -100,14 +101,7 @@ def _collect(
 def persistent_items(level: Level) -> tuple[Item, ...]:
     """Checks of every turn go along without their follow-ups, which belong to the first level."""
     checks = [item.check for item in level.items if item.check is not None and item.check.every_turn]
-    return tuple([Item(_without_follow_ups(check)) for check in checks]) if checks else ()
-
-
-def _without_follow_ups(check: AnyCheck) -> AnyCheck:
-    if not isinstance(check, GROUPS):
-        return check
-    inner = tuple(Item(_without_follow_ups(item.check)) for item in check.items if item.check is not None)
-    return structs.replace(check, items=inner)
+    return tuple([Item(without_follow_ups(check)) for check in checks]) if checks else ()
 
 
 T = TypeVar("T")
@@ -149,7 +143,7 @@ def what_failed(verdicts: tuple[Verdict, ...], *, with_answers: bool) -> Iterato
             yield f"{verdict.name or verdict.check}: {said or verdict.reason}"
         elif verdict.state == "failed":
             told = verdict.reasoning or verdict.reason
-            said = told if tells_why(verdict.kind) else way_of_failing(verdict.kind)
+            said = told if tells_why(verdict.kind) else verdict.fault or way_of_failing(verdict.kind)
             yield f"{verdict.name or verdict.kind}: {said}"
 
 

@@ -247,6 +247,7 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         workspace_diff=reply.workspace_diff,
         continued=reply.continued,
         first_token_s=reply.first_token_s,
+        part=next((verdict.part for verdict in turn.verdicts), None),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from rejoinder._version import __version__
 from rejoinder.engine.setup import Setup
 from rejoinder.model import Receipt
+from rejoinder.model.providers import row_of
 from rejoinder.model.runs import SuiteOfRun, TargetOfRun
 from rejoinder.project.git_state import read_git_state
 from rejoinder.runs.folder import RUN_FORMAT, RunFolder
@@ -36,6 +37,7 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
             for suite, target in targets.values()
         ),
         options={name: value for name, value in setup.options.flat().items() if name not in hidden},
+        replayed=tuple(_replayed(setup)),
         planned=setup.survey.planned,
         chosen=setup.survey.chosen,
         judges_itself=setup.survey.judges_itself,
@@ -43,6 +45,19 @@ def new_receipt(folder: RunFolder, setup: Setup, earlier: Mapping[str, str | Non
         duration_s=0.0,
         python=sys.version.split()[0],
         git=read_git_state(Path(setup.suites[0].root)),
-        digests=digests_of(setup.suites, setup.mask),
+        digests=digests_of(setup.suites, setup.mask, given),
     )
     return msgspec.json.decode(setup.mask.hide(msgspec.json.encode(receipt)), type=Receipt) if setup.mask else receipt
+
+
+def _replayed(setup: Setup) -> Iterator[str]:
+    """The targets that cassettes answer for although what they test may have changed: the user's own code, and servers
+    that are not a vendor's."""
+    if setup.options.answers.replay is None:
+        return
+    from rejoinder.providers.vendors import is_of_vendor
+
+    for suite, target in setup.survey.targets:
+        row = row_of(target.provider)
+        if not row.at_once and not row.local and not is_of_vendor(target, setup.targets.environment_of(suite)):
+            yield target.name

@@ -121,6 +121,19 @@ OVER_TIME: dict[str, Callable[[Sequence[int], int | None], Rule]] = {
     "before": before,
 }
 
+_FORBIDDEN = {("never", 0), ("after", 0), ("before", 1)}
+"""The checks of rules that nothing follows from unless a reply passes them."""
+
+
+def is_unknown(over: ConversationCheck, which: int, verdict: Verdict) -> bool:
+    """Whether a reply without the part to check would count as one that a forbidden thing is not in."""
+    return (over.over, which) in _FORBIDDEN and verdict.state == "failed" and _lacks(verdict)
+
+
+def _lacks(verdict: Verdict) -> bool:
+    return verdict.lacking or any(map(_lacks, verdict.children))
+
+
 _WORDS: dict[tuple[str, State], str] = {
     ("always", "passed"): "every reply passes",
     ("always", "failed"): "{turn} does not pass",
@@ -139,7 +152,10 @@ def over_verdict(over: ConversationCheck, found: Found, said: Sequence[tuple[int
     """The verdict of a rule, with those on the replies that it looked at, each named by its turn."""
     state, place = found
     word = "step" if over.final else "turn"
-    if state == "error":
+    lacking = next((one for where, one in said if where == place and _lacks(one)), None)
+    if state == "failed" and lacking is not None and over.over != "always":
+        reason = f"{word} {place}: {lacking.reason}"
+    elif state == "error":
         broken = next((one.reason for where, one in said if where == place and one.state == "error"), "")
         reason = f"{word} {place}: {broken}"
     elif state == "passed" and place is None and over.over in _NOT_HAPPENED:

@@ -359,6 +359,7 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
         plan=None if case.plan is None else format_plan(case.plan, suite.formatting),
         user=case.user,
         conversation_checks=case.conversation_checks,
+        reply=case.reply,
     )
     digest = _digest(case, target_identity, prompt, target.mode)
     title = title_of(case)

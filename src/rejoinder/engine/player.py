@@ -12,7 +12,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from rejoinder.checks.base import Context, Post, Work
+from rejoinder.checks.base import Context, Lack, Post, Work
+from rejoinder.checks.parts import Taken, take_part
 from rejoinder.checks.registry import grade, grade_plain
 from rejoinder.engine.briefs import message_of, with_brief
 from rejoinder.engine.call_maker import CallMaker
@@ -40,6 +41,8 @@ from rejoinder.model import (
     Trouble,
     Verdict,
 )
+from rejoinder.model.checks import ReplyPart
+from rejoinder.model.tools import Offered
 from rejoinder.runs.journal import JournalError, Told
 from rejoinder.validation.roles import find_embedder, find_target, judge_for
 
@@ -72,6 +75,8 @@ class Player:
         """The candidate's replies of this attempt."""
         self._others: list[Reply] = []
         """All other replies of this attempt, except those of embeddings and tools."""
+        self._parts: dict[tuple[int, str], Taken | Lack] = {}
+        """The parts of replies that are checked, by turn and reply."""
         self._cut_off: list[CutOff] = []
         self._tools = self._new_tools()
 
@@ -104,6 +109,7 @@ class Player:
         self.turn = 1
         self.calls = CallMaker(self.job, len(self._cut_off))
         self._missing, self._replies, self._others = [], [], []
+        self._parts.clear()
         self._tools = self._new_tools()
         if self._tape is not None:
             self._tape.calls.clear()
@@ -151,10 +157,28 @@ class Player:
         reply = effect.reply
         if effect.whole:
             reply = structs.replace(reply, text=transcript_of(self.job.prepared, effect))
-        port = _Port(self.job, self.calls, self._answer_check, effect)
-        context = Context(self.job.prepared.case, reply, effect.turn, port)
+        elif effect.part is not None and not effect.part.is_whole:
+            return await self._grade_part(effect.part, effect)
+        context = self._context(effect, reply)
         verdicts = grade_plain(effect.checks, context)
         return verdicts if verdicts is not None else await grade(effect.checks, context)
+
+    def _context(self, effect: Grade, reply: Reply) -> Context:
+        port = _Port(self.job, self.calls, self._answer_check, effect)
+        return Context(self.job.prepared.case, reply, effect.turn, port)
+
+    async def _grade_part(self, part: ReplyPart, effect: Grade) -> tuple[Verdict, ...]:
+        """The verdicts on a part of the reply. It is looked for once, whatever checks the reply again."""
+        key = effect.turn, effect.reply.text
+        if key not in self._parts:
+            self._parts[key] = await take_part(part, self._context(effect, effect.reply))
+        taken = self._parts[key]
+        if isinstance(taken, Lack):
+            return await grade(effect.checks, structs.replace(self._context(effect, effect.reply), lack=taken))
+        reply = structs.replace(effect.reply, text=taken.text)
+        verdicts = await grade(effect.checks, self._context(structs.replace(effect, reply=reply), reply))
+        shown = taken.text if taken.text != effect.reply.text else None
+        return tuple(structs.replace(taken.placed(verdict), part=shown) for verdict in verdicts)
 
     def _answer_check(self, call: Call) -> Awaitable[Reply | Failure]:
         return self._embedded(call) if call.kind == "embedding" else self._reply(call)
@@ -240,6 +264,12 @@ class _Port:
         said = tuple(Said(turn, *pair) for turn, pair in enumerate(zip(asked, effect.replies, strict=True), 1))
         facts = (prepared.case, self.question(), said, effect.reply, prepared.suite.formatting)
         return gather_evidence(*facts, target=prepared.target.name, trial=job.trial)
+
+    def heard(self) -> tuple[Reply, ...]:
+        return self._effect.heard
+
+    def offered(self) -> tuple[Offered, ...]:
+        return self._maker.offered
 
     def judge_name(self, target: str | None) -> str:
         judge = judge_for(self._job.prepared, target)

@@ -72,7 +72,7 @@ def _take_turns(talk: Talk, user: User, told: _Told) -> Part[Ended]:
         asked = heard(talk, ask, (yield ask))
         if asked.failure is not None:
             return broken_off(talk, asked, asked.failure, cause)
-        reached = (yield from grade_by(talk, asked, (user.reached,))) if user.reached is not None else ()
+        reached = (yield from grade_by(talk, asked, (user.reached,), opening.reply)) if user.reached is not None else ()
         told.goal += reached
         if all_of(reached) == "error":
             talk.add_turn(asked, cause, "error")
@@ -89,7 +89,7 @@ def _take_turns(talk: Talk, user: User, told: _Told) -> Part[Ended]:
         if isinstance(words, Failure):
             talk.add_turn(asked, cause, "error")
             return Ended("error", trouble=trouble_of(words, asked.number, _THE_USER))
-        verdicts = yield from grade_by(talk, asked, checks)
+        verdicts = yield from grade_by(talk, asked, checks, opening.reply)
         state = level_state(kept, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
         is_broken = is_broken or state == "failed"

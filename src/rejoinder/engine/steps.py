@@ -73,7 +73,8 @@ def answer_back(talk: Talk, step: Step, cause: Cause, asked: Asked | None = None
         number = asked.number
         checks = tuple([item.check for item in level.items if item.check is not None])
         checks = talk.with_values(checks) if talk.known else checks
-        verdicts = verdicts_of((yield to_grade(talk, asked, checks, step.expected))) if checks else ()
+        grade = to_grade(talk, asked, checks, step.expected, talk.part_of(cause.step))
+        verdicts = verdicts_of((yield grade)) if checks else ()
         state = level_state(level, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
         asked, score = None, level_score(checks, verdicts)
@@ -82,7 +83,9 @@ def answer_back(talk: Talk, step: Step, cause: Cause, asked: Asked | None = None
         if state == "error":
             return Ended("error", trouble=check_trouble(verdicts, number))
         found = applicable_follow_ups(level, verdicts, passed=state == "passed")
-        applicable = [_Next(follow_up, cause.depth + 1, AskedBy(number, check)) for follow_up, check in found]
+        applicable = [
+            _Next(follow_up, cause.depth + (not follow_up.again), AskedBy(number, check)) for follow_up, check in found
+        ]
         if opening.followups == "first":
             waiting = applicable[:1]
         else:
@@ -114,7 +117,11 @@ def _ask_afresh(talk: Talk, level: Level, expected: str | None) -> Part[Turn | N
     if not isinstance(reply, Reply):
         return None
     checks = tuple(item.check for item in level.items if item.check is not None)
-    verdicts = verdicts_of((yield Grade(1, checks, reply, first.messages, (), (reply.text,), expected, talk.opened)))
+    said: tuple[tuple[str, ...], tuple[str, ...]] = (), (reply.text,)
+    part = talk.part_of(first.step)
+    verdicts = verdicts_of(
+        (yield Grade(1, checks, reply, first.messages, *said, expected, talk.opened, part, (reply,)))
+    )
     passed = level_state(level, checks, verdicts) == "passed"
     turn = Turn(turn=1, depth=0, prompt=first.prompt, passed=passed, reply=reply, verdicts=verdicts)
     return structs.replace(turn, messages=first.messages)

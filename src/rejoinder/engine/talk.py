@@ -23,6 +23,7 @@ from rejoinder.model import (
     Turn,
     Verdict,
 )
+from rejoinder.model.checks import ReplyPart
 from rejoinder.model.forks import Fork
 
 _T = TypeVar("_T")
@@ -70,7 +71,19 @@ class Talk:
     """What was said so far."""
 
     __slots__ = (
-        *("_history", "_starts", "control", "known", "opened", "opening", "prompt", "prompts", "replies", "turns"),
+        *(
+            "_history",
+            "_starts",
+            "control",
+            "heard",
+            "known",
+            "opened",
+            "opening",
+            "prompt",
+            "prompts",
+            "replies",
+            "turns",
+        ),
     )
 
     def __init__(self, opening: Opening) -> None:
@@ -81,6 +94,7 @@ class Talk:
         """What the next turn is called by."""
         self.turns: list[Turn] = []
         self.replies: list[str] = []
+        self.heard: list[Reply] = []
         self.prompts: list[str] = []
         """What was said after the opening."""
         self.control: Turn | None = None
@@ -118,6 +132,7 @@ class Talk:
 
     def hear(self, reply: Reply) -> None:
         self.replies.append(reply.text)
+        self.heard.append(reply)
         self._history += reply.before
         self._history.append(ChatMessage("assistant", reply.text))
 
@@ -140,6 +155,12 @@ class Talk:
                 simulated=cause.simulated,
             )
         )
+
+    def part_of(self, step: int | None) -> ReplyPart | None:
+        """The part of the replies to a planned turn that is checked."""
+        plan = self.opening.plan
+        own = None if plan is None or step is None else plan.steps[step - 1].reply
+        return self.opening.reply if own is None else own
 
     def has_all(self, names: Iterable[str]) -> bool:
         """Were all these values extracted?"""
@@ -201,14 +222,25 @@ def trouble_of(failure: Failure, turn: int, who: str = "") -> Trouble:
     return Trouble(type=failure.type, message=f"{who}{failure.message}", status=failure.status, turn=turn)
 
 
-def to_grade(talk: Talk, asked: Asked, checks: tuple[AnyCheck, ...], expected: str | None = None) -> Grade:
+def to_grade(
+    talk: Talk,
+    asked: Asked,
+    checks: tuple[AnyCheck, ...],
+    expected: str | None = None,
+    part: ReplyPart | None = None,
+) -> Grade:
     assert asked.reply is not None
     said, replies = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
-    return Grade(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened)
+    return Grade(
+        *(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened, part),
+        tuple(talk.heard),
+    )
 
 
-def grade_by(talk: Talk, asked: Asked, checks: tuple[AnyCheck, ...]) -> Part[tuple[Verdict, ...]]:
-    return verdicts_of((yield to_grade(talk, asked, checks))) if checks else ()
+def grade_by(
+    talk: Talk, asked: Asked, checks: tuple[AnyCheck, ...], part: ReplyPart | None = None
+) -> Part[tuple[Verdict, ...]]:
+    return verdicts_of((yield to_grade(talk, asked, checks, part=part))) if checks else ()
 
 
 def verdicts_of(answer: Answer) -> tuple[Verdict, ...]:

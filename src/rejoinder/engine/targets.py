@@ -19,6 +19,7 @@ from msgspec import structs
 from rejoinder.engine.retries import NO_REFUSALS, Refusals, Tries, read_retries
 from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.model import NO_USAGE, Cost, Failure, Reply, Request, Suite, Target, Usage
+from rejoinder.model.given import GIVE_AGAIN
 from rejoinder.model.providers import CALLABLE, row_of
 from rejoinder.model.runs import LimiterResult, TargetCalls
 from rejoinder.model.spending import Amount
@@ -137,10 +138,13 @@ class OpenTarget:
 
     @cached_property
     def is_cached(self) -> bool:
-        """Does `--cache` answer for it? An answer from there would leave behind a target that keeps the conversation
-        itself."""
-        wanted = normalize_keys(self.ready.settings).get("cache", self.info.cached)
-        return bool(wanted) and not self.info.at_once and self.keeper is None
+        """Whether `--cache` answers for it. An answer from there would leave behind a target that keeps the
+        conversation itself."""
+        if self.info.at_once or self.keeper is not None:
+            return False
+        written = normalize_keys(self.ready.settings).get("cache")
+        is_public = self.info.cached and getattr(self.provider, "is_public", False)
+        return is_public if written is None else bool(written)
 
     @property
     def is_billed(self) -> bool:
@@ -412,13 +416,12 @@ class OpenTargets:
         if given.is_foreign:
             raise UsageError(
                 f"target `{target.name}` comes from a run folder that was not written by your rejoinder",
-                "Give the target again: rejoinder.resume(run, target=...). Or trust the folder: trust_folder=True.",
+                f"{GIVE_AGAIN} Or trust the folder: trust_folder=True.",
             )
         if names_secret(msgspec.json.encode(target.settings).decode()):
             raise UsageError(
                 f"target `{target.name}` was given with a secret, which is never written down",
-                "Give the target again: rejoinder.resume(run, target=...). With `${{ VARIABLE }}` in place of the"
-                " secret that is not necessary.",
+                f"{GIVE_AGAIN} With `${{{{ VARIABLE }}}}` in place of the secret that is not necessary.",
             )
 
     def _fill_in(self, target: Target, environment: Mapping[str, str]) -> Target:

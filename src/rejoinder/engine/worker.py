@@ -136,16 +136,17 @@ class Worker:
         if budget is not None:
             budget.when_reached(stop)
 
-        try:
-            with Interrupts(finish, lambda: self._save(journal)) as interrupts, _own_output():
-                played = sources.for_run(live, journal, history)
-                failure = await self._play_all(played, sources)
-                if self._failed_fast and failure is None and not interrupts.count and not _has_spent_all(budget):
-                    await self._skip_rest(() if history is None else played[:1])
-        finally:
-            journal.close()
-            await live.close()
-            await self.setup.targets.close()
+        with _own_output():  # until everything of the user's is closed
+            try:
+                with Interrupts(finish, lambda: self._save(journal)) as interrupts:
+                    played = sources.for_run(live, journal, history)
+                    failure = await self._play_all(played, sources)
+                    if self._failed_fast and failure is None and not interrupts.count and not _has_spent_all(budget):
+                        await self._skip_rest(() if history is None else played[:1])
+            finally:
+                journal.close()
+                await live.close()
+                await self.setup.targets.close()
         in_doubt = (history.in_doubt if history else 0) + len(journal.open_calls)
         if failure is not None and not isinstance(failure, asyncio.CancelledError):
             return Ending("error", in_doubt, _journal_error(self._folder, failure))

@@ -211,6 +211,19 @@ def replaced_regressions(found: GateResult, rules: Iterable[Rule], reason: str) 
     return gate(list(told))
 
 
+def doubt_replayed(found: GateResult, rules: Iterable[Rule], names: Sequence[str]) -> GateResult:
+    """The same result, without a pass of rules that compare: these targets were replayed, and not asked."""
+    compares = {rule.text for rule in rules if rule.measure in COMPARING}
+    why = f"cannot tell about {_named(names)}: the replies were replayed"
+    told = [
+        structs.replace(one, verdict="cannot-tell", reason=f"{why}; {one.reason}")
+        if one.rule in compares and one.verdict == "pass"
+        else one
+        for one in found.rules
+    ]
+    return structs.replace(found, verdict=gate(told).verdict, rules=tuple(told))
+
+
 def undecided(rules: Iterable[Rule], reason: str) -> GateResult:
     """ "Cannot tell" for all rules, with one reason."""
     return gate([RuleResult(rule.text, "cannot-tell", reason) for rule in rules])

@@ -26,6 +26,7 @@ from rejoinder.gates.rules import (
     COMPARING,
     Rule,
     decide,
+    doubt_replayed,
     read_rule,
     refuse_missing_baseline,
     replaced_regressions,
@@ -108,6 +109,8 @@ def _sound_run(recorded: RecordedRun) -> RunReport | None:
 def gate_report(report: RunReport, rules: Sequence[Rule], against: Baseline | None = None) -> GateResult:
     """Like `gate_run`, for a report in memory."""
     found = _put_to(report, rules, against)
+    if report.run.replayed:
+        found = doubt_replayed(found, rules, report.run.replayed)
     if report.run.chosen is not None:
         found = _of_a_part(found, report.run.chosen)
     return structs.replace(found, run=report.run.id, against=against and against.run)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, cast
 
-from rejoinder.authoring.pieces import Value
 from rejoinder.errors import UsageError
-from rejoinder.library.suites import Suite
+from rejoinder.library.suites import OneSuite, Suite, Suites, each_of, path_of
 from rejoinder.model import Suite as LoadedSuite
 from rejoinder.runs.loading import load_options
 from rejoinder.runs.options import RunOptions
@@ -18,15 +16,11 @@ from rejoinder.suite.given_target import with_given
 from rejoinder.suite.source import SuiteText
 from rejoinder.validation.review import load_suites
 
-OneSuite: TypeAlias = Suite | str | Path | Mapping[str, Value]
-Suites: TypeAlias = OneSuite | Sequence[OneSuite]
-"""Paths of suites, mappings as YAML would have them, or suites."""
-
 
 def load_given(given: Suites, options: RunOptions, *, asks: bool = True) -> tuple[list[LoadedSuite], RunOptions]:
     """The suites in the given order, and the options with their loading options. Mistakes of all suites are raised
     together."""
-    several = [given] if isinstance(given, Suite | str | Path | Mapping) else list(given or ())
+    several = each_of(given)
     if not several:
         raise UsageError("there is no suite to run", "Give a path, a mapping, a Suite, or a list of them.")
     for one in several:
@@ -52,10 +46,7 @@ def _places_of(given: OneSuite) -> Sequence[LoadedSuite | Path | SuiteText]:
         return [given.loaded if given.is_loaded else given.origin]
     if isinstance(given, Mapping):
         return [Suite.of_mapping(given).origin]
-    if isinstance(given, str | Path):
-        return find_files([Path(given)])[0]
-    kind = type(cast("object", given)).__name__
-    raise UsageError(f"a suite is a path, a mapping or a Suite, and not a {kind}")
+    return find_files([path_of(given)])[0]
 
 
 def _refuse_same_names(suites: Sequence[LoadedSuite]) -> None:

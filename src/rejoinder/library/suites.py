@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 from rejoinder.authoring.keys import SuiteKeys
 from rejoinder.authoring.pieces import Value, mapping_of
-from rejoinder.errors import SuiteError
+from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import Case as LoadedCase
 from rejoinder.model import Suite as LoadedSuite
 from rejoinder.model import Target
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.source import SuiteText, read_source
 from rejoinder.suite.yaml import parse_yaml
+from rejoinder.validation import findings
+from rejoinder.validation.findings import Report
 from rejoinder.validation.review import load_suites
 from rejoinder.words.numbers import count, shortened
 from rejoinder.yaml_text import to_document
@@ -173,18 +175,72 @@ def _file_name(data: Any) -> str:
     return re.sub(r"[^\w.-]+", "-", name or "").strip("-.")[:80] or NAMELESS
 
 
-def load(
-    suite: str | Path | Mapping[str, Value],
+OneSuite: TypeAlias = Suite | str | Path | Mapping[str, Value]
+Suites: TypeAlias = OneSuite | Sequence[OneSuite]
+"""Paths of suites, mappings as YAML would have them, or suites."""
+
+
+def each_of(given: Suites) -> list[OneSuite]:
+    """The suites of a list, or the only one."""
+    if isinstance(given, Suite | str | Path | Mapping) or not isinstance(given, Iterable | None):
+        return [given]
+    return list(given or ())
+
+
+def path_of(given: object) -> Path:
+    """The path of a suite that is neither a mapping nor a `Suite`. Raises UsageError for anything else."""
+    if not isinstance(given, str | Path):
+        raise UsageError(f"a suite is a path, a mapping or a Suite, and not a {type(given).__name__}")
+    return Path(given)
+
+
+@overload
+def load(  # pyright: ignore[reportOverlappingOverload] - a text is a path, and no list of paths
+    suite: OneSuite,
     *,
     folder: str | Path = ".",
     target: str | None = None,
     targets_file: str | Path | None = None,
     system_prompt: str | None = None,
-) -> Suite:
-    """Load a suite from a file, or from a mapping whose relative paths are in `folder`. `target` and `system_prompt`
-    replace the suite's own. Raises SuiteError with every mistake in it."""
-    origin = Suite.of_mapping(suite, folder).origin if isinstance(suite, Mapping) else Path(suite)
-    return _load(origin, target, targets_file, system_prompt)
+) -> Suite: ...
+@overload
+def load(
+    suite: Sequence[OneSuite],
+    *,
+    folder: str | Path = ".",
+    target: str | None = None,
+    targets_file: str | Path | None = None,
+    system_prompt: str | None = None,
+) -> list[Suite]: ...
+def load(
+    suite: Suites,
+    *,
+    folder: str | Path = ".",
+    target: str | None = None,
+    targets_file: str | Path | None = None,
+    system_prompt: str | None = None,
+) -> Suite | list[Suite]:
+    """Load a suite from a file, or from a mapping whose relative paths are in `folder`; a list of them is loaded as a
+    list. A `Suite` is returned unchanged, but loaded, if there are no options. `target` and `system_prompt` replace the
+    suite's own. Raises SuiteError with every mistake."""
+    options = _load_options(target, targets_file, system_prompt)
+    several = each_of(suite)
+    origins = [_origin_of(one, folder) for one in several if not _stays(one, options)]
+    loaded = map(Suite.of_loaded, load_suites(origins, options)[0])
+    found = [one if isinstance(one, Suite) and _stays(one, options) else next(loaded) for one in several]
+    return found[0] if isinstance(suite, Suite | str | Path | Mapping) else found
+
+
+def _stays(given: object, options: LoadOptions) -> bool:
+    return isinstance(given, Suite) and given.is_loaded and options == LoadOptions()
+
+
+def _origin_of(given: OneSuite, folder: str | Path) -> Path | SuiteText:
+    if isinstance(given, Suite):
+        return given.path or given.origin
+    if isinstance(given, Mapping):
+        return Suite.of_mapping(given, folder).origin
+    return path_of(given)
 
 
 def loads(
@@ -200,13 +256,17 @@ def loads(
     if source is None:
         raise SuiteError(problems)
     origin = SuiteText(text, Path(folder).absolute() / _file_name(source.document.data))
-    return _load(origin, target, targets_file, system_prompt)
-
-
-def _load(
-    origin: Path | SuiteText, target: str | None, targets_file: str | Path | None, system_prompt: str | None
-) -> Suite:
-    file = None if targets_file is None else Path(targets_file)
-    options = LoadOptions(targets=() if target is None else (target,), targets_file=file, system_prompt=system_prompt)
-    [loaded], _ = load_suites([origin], options)
+    [loaded], _ = load_suites([origin], _load_options(target, targets_file, system_prompt))
     return Suite.of_loaded(loaded)
+
+
+def validate(*suites: Suites, targets_file: str | Path | None = None, strict: bool = False) -> Report:
+    """Check suites, files and all suites of folders; nothing is sent. Without any: the suite of the working directory.
+    Keys, secrets and environment variables that are missing are warnings; with `strict` they are errors."""
+    several = [one for given in suites for one in each_of(given)]
+    return findings.validate(*(_origin_of(one, ".") for one in several), targets_file=targets_file, strict=strict)
+
+
+def _load_options(target: str | None, targets_file: str | Path | None, system_prompt: str | None) -> LoadOptions:
+    file = None if targets_file is None else Path(targets_file)
+    return LoadOptions(targets=() if target is None else (target,), targets_file=file, system_prompt=system_prompt)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import structs
 
 from rejoinder.errors import UsageError
-from rejoinder.library.given import Suites, load_given
+from rejoinder.library.given import load_given
+from rejoinder.library.suites import Suites
 from rejoinder.model import Suite
 from rejoinder.model.given import Supplied
 from rejoinder.runs.options import RunOptions
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.suite.given_target import NameTaken
 from rejoinder.user_code.given import supply
+from rejoinder.validation.roles import NoTarget
 
 
 class Replies(Protocol):
@@ -29,6 +32,16 @@ OwnTarget: TypeAlias = Mapping[str, Any] | Callable[..., Any] | Replies
 AnyTarget: TypeAlias = str | OwnTarget
 """The name of a target, or a target from Python."""
 T = TypeVar("T")
+
+
+@contextmanager
+def naming_the_argument() -> Generator[None]:
+    """Name the argument, and not the option, where a suite names no target."""
+    try:
+        yield
+    except NoTarget as error:
+        error.hint = "Give `target=`: a name, `openai/gpt-5-mini` or your own bot. Or name a target in the suite."
+        raise
 
 
 def load_for(

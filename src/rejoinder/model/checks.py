@@ -49,6 +49,8 @@ class Check(Struct, frozen=True, kw_only=True):
     """Whether it runs the user's code on this machine."""
     rules: ClassVar[dict[str, Any]] = {}
     """Rules of its JSON Schema that its fields do not express."""
+    of_text: ClassVar[bool] = True
+    """Whether it reads the text of a reply."""
     fault: ClassVar[str] = "it does not pass"
     """A description of the failure that does not reveal the expected value, for `{{ failed }}`."""
     tells: ClassVar[bool] = False
@@ -64,7 +66,21 @@ class Check(Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-class Match(Check, frozen=True, tag="match"):
+class Occurrences(Struct, frozen=True):
+    """The numbers of times that a text may occur in a reply."""
+
+    least: int = 1
+    most: int | None = None
+
+
+class Counted(Check, frozen=True, kw_only=True):
+    """The fields of checks whose text or pattern can be counted."""
+
+    count: Annotated[Occurrences | None, Reading.DERIVED] = None
+    """None: once is enough."""
+
+
+class Match(Counted, frozen=True, tag="match"):
     r"""The reply, stripped at both ends, has to match this pattern. Only `*` is special (any text, including line
     breaks); letter case does not matter; without stars the whole reply has to be equal. A pattern that starts with `.*`
     or `^` is a regular expression. `\*` is a literal star."""
@@ -80,14 +96,14 @@ class NotMatch(Check, frozen=True, tag="not_match"):
     pattern: Pattern
 
 
-class Contains(Check, frozen=True, tag="contains"):
+class Contains(Counted, frozen=True, tag="contains"):
     """The reply has to contain this text, in the same letter case."""
 
     fault = "a text is missing"
     text: Word
 
 
-class IContains(Check, frozen=True, tag="icontains"):
+class IContains(Counted, frozen=True, tag="icontains"):
     """The reply has to contain this text, in any letter case."""
 
     fault = "a text is missing"
@@ -147,7 +163,7 @@ class Equals(Check, frozen=True, tag="equals"):
     text: AnyWord
 
 
-class Regex(Check, frozen=True, tag="regex"):
+class Regex(Counted, frozen=True, tag="regex"):
     """A regular expression that has to be found in the reply. Letter case matters unless a flag says otherwise."""
 
     fault = "a pattern is not found"
@@ -165,6 +181,7 @@ class Regex(Check, frozen=True, tag="regex"):
 class MinTokens(Check, frozen=True, tag="min_tokens"):
     """The minimum number of output tokens of the reply."""
 
+    of_text = False
     fault = "it is too short"
     limit: Count
 
@@ -172,6 +189,7 @@ class MinTokens(Check, frozen=True, tag="min_tokens"):
 class MaxTokens(Check, frozen=True, tag="max_tokens"):
     """The maximum number of output tokens of the reply."""
 
+    of_text = False
     fault = "it is too long"
     limit: Count
 
@@ -193,6 +211,7 @@ class MaxWords(Check, frozen=True, tag="max_words"):
 class Latency(Check, frozen=True, tag="latency"):
     """The maximum time for the reply: seconds, or a time with a unit, such as 500ms, 4s or 2min."""
 
+    of_text = False
     fault = "it took too long"
     limit: Duration
 
@@ -200,6 +219,7 @@ class Latency(Check, frozen=True, tag="latency"):
 class MaxCost(Check, frozen=True, tag="cost"):
     """The maximum cost of the reply in US dollars."""
 
+    of_text = False
     fault = "it cost too much"
     limit: Annotated[float, Meta(ge=0)]
 
@@ -236,6 +256,21 @@ class JsonPath(Check, frozen=True, tag="json_path"):
     check: Annotated[AnyCheck | None, "A check of the value at the path."] = None
 
 
+class IsXml(Check, frozen=True, tag="is_xml"):
+    """The whole reply has to be well-formed XML; with false it must not be. A mapping can name elements that it must
+    have."""
+
+    fault = "it breaks the rule on XML"
+    alone = "wanted"
+    wanted: Annotated[bool, "True: the reply has to be XML; false: it must not be."] = True
+    elements: Annotated[
+        tuple[Annotated[str, Reading.PATTERN, Meta(extra_json_schema={"minLength": 1})], ...],
+        "Elements that the XML must have, as paths of names from its root, such as order/item.",
+        Meta(min_length=1),
+    ] = ()
+    anywhere: Annotated[bool, "XML in a code block or between other words is enough."] = False
+
+
 class Levenshtein(Check, frozen=True, tag="levenshtein"):
     """The maximum number of characters by which the reply may differ from a text."""
 
@@ -270,8 +305,28 @@ class IsRefusal(Check, frozen=True, tag="is_refusal"):
 class FinishReason(Check, frozen=True, tag="finish_reason"):
     """Why the reply ended: stop, length, tool_calls, content_filter or refusal; a list allows several."""
 
+    of_text = False
     fault = "it ended for another reason"
     reasons: Names
+
+
+class WantedField(Struct, frozen=True):
+    """A field that is expected in the JSON of a reply."""
+
+    expected: str
+    """The value, as JSON text."""
+    kind: Literal["exact", "number", "date", "fuzzy"] = "exact"
+    tolerance: float | None = None
+    """For a number the largest difference, for a date in days, for `fuzzy` as a share of the text."""
+    weight: float = 1.0
+
+
+class FieldAccuracy(Check, frozen=True, kw_only=True, tag="field_accuracy"):
+    """Several fields of the JSON in the reply have to be right; the score is their weighted share."""
+
+    fault = "fields of the JSON are missing or wrong"
+    fields: Annotated[dict[str, WantedField], "The fields, each by its path (RFC 9535): $.total, or just total."]
+    threshold: Annotated[Share | None, "The minimum share of right fields; 1 by default."] = None
 
 
 class WantedCall(Struct, frozen=True):
@@ -292,6 +347,7 @@ class WantedCall(Struct, frozen=True):
 class ToolCalls(Check, frozen=True, tag="tool_calls"):
     """The tools that the reply has to call: a list of calls in their order, or a mapping that says more."""
 
+    of_text = False
     fault = "the tool calls are not as expected"
     alone = "calls"
     calls: Annotated[
@@ -309,6 +365,39 @@ class ToolCalls(Check, frozen=True, tag="tool_calls"):
         Key("max"),
         "The maximum number of tool calls; 0 forbids them.",
     ] = None
+    subset: Annotated[
+        tuple[WantedCall, ...],
+        "The only calls that the reply may make: each call that it makes has to be like one of these.",
+        Meta(extra_json_schema={"minItems": 1}),
+    ] = ()
+    schema: Annotated[
+        bool, "Whether the arguments of each call have to satisfy the JSON Schema of its tool, and the tool to exist."
+    ] = False
+
+
+class Effort(Check, frozen=True, kw_only=True, tag="effort"):
+    """The conversation up to this reply has to keep within these bounds."""
+
+    fault = "it took too much or too little effort"
+    of_text = False
+    tells = True
+    max_tool_calls: Annotated[Count | None, "The maximum number of tool calls."] = None
+    min_tool_calls: Annotated[Count | None, "The minimum number of tool calls."] = None
+    max_turns: Annotated[Count | None, "The maximum number of turns."] = None
+    min_turns: Annotated[Count | None, "The minimum number of turns."] = None
+    max_tokens: Annotated[Count | None, "The maximum number of tokens, sent and received."] = None
+    min_tokens: Annotated[Count | None, "The minimum number of tokens, sent and received."] = None
+
+
+class SkillUsed(Check, frozen=True, tag="skill_used"):
+    """The agent has to use this skill; a list: each of these."""
+
+    fault = "a skill was not used"
+    of_text = False
+    names: Annotated[
+        tuple[Annotated[str, Reading.PATTERN, Meta(extra_json_schema={"minLength": 1})], ...],
+        Meta(min_length=1, extra_json_schema={"type": ["string", "array"], "minLength": 1}),
+    ]
 
 
 _Files: TypeAlias = Annotated[
@@ -338,6 +427,7 @@ class FileExists(Check, frozen=True, tag="file_exists"):
 
     fault = "a file is missing"
     in_workspace = True
+    of_text = False
     paths: _Files
 
 
@@ -346,6 +436,7 @@ class FileContains(Check, frozen=True, tag="file_contains"):
 
     fault = "a file lacks a required text"
     in_workspace = True
+    of_text = False
     path: Annotated[Text, "The file's path in the workspace.", EMPTY_PATTERN]
     text: Annotated[Word | None, "The text, in the same letter case."] = None
     pattern: Annotated[Text | None, "A regular expression.", EMPTY_PATTERN] = None
@@ -357,6 +448,7 @@ class FileUnchanged(Check, frozen=True, tag="file_unchanged"):
 
     fault = "a file was changed that must not change"
     in_workspace = True
+    of_text = False
     paths: _Files
 
 
@@ -366,6 +458,7 @@ class WorkspaceDiff(Check, frozen=True, tag="workspace_diff"):
 
     fault = "the changes in the workspace are not as expected"
     in_workspace = True
+    of_text = False
     alone = "contains"
     contains: Annotated[Word | None, "A text that the diff must contain."] = None
     not_contains: Annotated[Word | None, "A text that the diff must not contain."] = None
@@ -379,6 +472,7 @@ class CommandCheck(Check, frozen=True, tag="command"):
 
     alone = "run"
     in_workspace = True
+    of_text = False
     runs_code = True
     tells = True
     run: _CommandLine
@@ -528,6 +622,27 @@ class PythonCheck(Check, frozen=True, tag="python"):
     timeout_s: Annotated[Seconds | None, Key("timeout"), MOST_SECONDS] = None
 
 
+Stripped: TypeAlias = Literal["fences", "thinking"]
+
+
+class ReplyPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The way to find a part of a reply: first some things are taken away, then one of the others is looked for. With
+    nothing given it is the whole reply."""
+
+    at: str = ""
+    strip: tuple[Stripped, ...] = ()
+    pattern: str | None = None
+    """A regular expression: its first group, or the whole match."""
+    path: str | None = None
+    """A JSON path: the first value there."""
+    function: PythonCheck | None = None
+    """A function that returns the part: it is called as a check is, and gets the same evidence."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.strip and self.pattern is None and self.path is None and self.function is None
+
+
 class Webhook(Check, frozen=True, tag="webhook"):
     """An address gets the case and the reply as JSON and answers with its verdict."""
 
@@ -552,6 +667,7 @@ class Custom(Check, frozen=True, tag="check"):
 class Or(Check, frozen=True, tag="or"):
     """At least one of these checks has to pass. A nested prompt in here is sent if all of them failed."""
 
+    of_text = False
     fault = "none of several checks passes"
     items: tuple[Item, ...]
 
@@ -559,6 +675,7 @@ class Or(Check, frozen=True, tag="or"):
 class And(Check, frozen=True, tag="and"):
     """All of these checks have to pass."""
 
+    of_text = False
     fault = "one of several checks fails"
     items: tuple[Item, ...]
 
@@ -566,6 +683,7 @@ class And(Check, frozen=True, tag="and"):
 class Group(Check, frozen=True, tag="group"):
     """At least `at_least` of these checks have to pass, or their mean has to reach the `threshold` beside the group."""
 
+    of_text = False
     fault = "too few of several checks pass"
     items: Annotated[tuple[Item, ...], Key("checks"), "The checks of the group."]
     at_least: Annotated[PositiveCount | None, "The number of checks that must pass."] = None
@@ -574,6 +692,7 @@ class Group(Check, frozen=True, tag="group"):
 class Not(Check, frozen=True, tag="not"):
     """This check has to fail."""
 
+    of_text = False
     fault = "it does what it must not do"
     check: AnyCheck
 
@@ -621,6 +740,8 @@ class FollowUp(Struct, frozen=True):
     hint: Hint | None = None
     ask: Asks = "failed"
     """`always`: it is also sent after a right reply, to doubt it."""
+    again: bool = False
+    """Whether it is the follow-up before it, sent once more or in other words: the depth stays."""
 
 
 def kind_of(check: type[Check] | Check) -> str:

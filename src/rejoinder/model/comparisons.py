@@ -190,6 +190,10 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     every form."""
     by_tag: tuple[GroupComparison, ...] = ()
 
+    def __repr__(self) -> str:
+        runs = " and ".join(dict.fromkeys((self.a.run, self.b.run)))
+        return f"<RunComparison {runs}: {self.verdict}, {self.matched} matched, {len(self.flips)} differ>"
+
     @property
     def groups(self) -> tuple[TargetComparison, ...]:
         """Targets or conditions, if there are several."""

@@ -438,20 +438,22 @@ class Look(Struct, frozen=True):
     """The drop that is excluded if there is no regression."""
 
 
-NewFailureKind = Literal["new", "unconfirmed", "flaky", "error", "unknown"]
-"""A failure beyond doubt; one with too few trials; one that passed when it was asked again; no verdict at all; one of
-which the baseline has no verdict."""
+NewFailureKind = Literal["new", "unconfirmed", "undecided", "flaky", "error", "unknown"]
+"""A failure beyond doubt; one with too few trials; one that may be chance, of a case that was flaky before; one that
+passed when it was asked again; no verdict at all; one of which the baseline has no verdict."""
 
 
 class NewFailure(Struct, frozen=True, kw_only=True):
-    """A case that passed no trial of a run, and every trial of a baseline that has a verdict of it."""
+    """A case that passed no trial of a run, and every or most trials of a baseline that have a verdict."""
 
     id: str
     target: str
     variant: str | None
     file: str
     before: int
-    """Its trials in the baseline, which all passed; 0 if the baseline has no verdict of the case."""
+    """Its trials in the baseline that have a verdict; 0 if there are none."""
+    before_failed: int = 0
+    """Its failed trials there, of a case that was flaky."""
     failed: int
     """Its trials in the run, further ones included."""
     passed: int
@@ -488,6 +490,10 @@ class GateResult(Struct, frozen=True):
     """How often each rule that compares would fail for an unchanged suite like this one."""
     confirm: str | None = None
     """The command that asks failures again which are not confirmed."""
+
+    def __repr__(self) -> str:
+        rules = ", ".join(f"{rule.rule} {rule.verdict}" for rule in self.rules)
+        return f"<GateResult: {self.verdict} ({rules})>"
 
     @property
     def has_unconfirmed(self) -> bool:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
+GIVE_AGAIN = "Give the target again: `target=...` of rejoinder.resume, rejoinder.fork or rejoinder.grade."
+
 
 class CodeOfTarget(Struct, frozen=True):
     """The Python object that a program gave as a target."""

@@ -11,6 +11,7 @@ ChangeKind: TypeAlias = Literal["prompt", "cases", "model", "checks", "targets",
 _Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{16,64}\Z")]
 Commit: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{40,64}\Z")]
 MOST_MODELS = 20
+MOST_SOURCES = 20
 LONGEST_NAME = 200
 _SHORT = 8
 
@@ -23,7 +24,7 @@ class GitState(Struct, frozen=True):
     """Whether tracked files differed from it; None if only running code would show that."""
 
 
-class Digests(Struct, frozen=True, kw_only=True):
+class Digests(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Digests of what a run's suites hold. Order, and places in a file, make no difference."""
 
     prompts: _Digest
@@ -33,6 +34,9 @@ class Digests(Struct, frozen=True, kw_only=True):
     checks: _Digest
     targets: _Digest
     """Settings of targets that a reply depends on."""
+    code: Annotated[dict[Annotated[str, Meta(max_length=LONGEST_NAME)], _Digest], Meta(max_length=MOST_SOURCES)] = {}
+    """The project's code that the suites name, by its file, and a Python object that was the target, by its name.
+    Earlier versions did not write it."""
 
 
 class Inputs(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +64,9 @@ _DIGESTS: dict[str, Change] = {
 
 def changes_of(before: Inputs, now: Inputs) -> tuple[Change, ...]:
     """The differences between the inputs of two runs. An input that one of them lacks is passed over."""
-    return (*_digest_changes(before.digests, now.digests), *_model_changes(before, now), *_code_changes(before, now))
+    code = tuple(_source_changes(before.digests, now.digests))
+    commits = _commit_changes(before.git, now.git, is_found=bool(code))
+    return (*_digest_changes(before.digests, now.digests), *_model_changes(before, now), *code, *commits)
 
 
 def _digest_changes(before: Digests | None, now: Digests | None) -> Iterator[Change]:
@@ -71,19 +77,28 @@ def _digest_changes(before: Digests | None, now: Digests | None) -> Iterator[Cha
             yield change
 
 
+def _source_changes(before: Digests | None, now: Digests | None) -> Iterator[Change]:
+    if before is None or now is None:
+        return
+    for name, digest in before.code.items():
+        if now.code.get(name, digest) != digest:
+            yield Change("code", f"code of {name}")
+
+
 def _model_changes(before: Inputs, now: Inputs) -> Iterator[Change]:
     for name, model in before.models.items():
         if now.models.get(name, model) != model:
             yield Change("model", f"model of {name}: {model} and {now.models[name]}")
 
 
-def _code_changes(before: Inputs, now: Inputs) -> Iterator[Change]:
-    if before.git is None or now.git is None:
+def _commit_changes(before: GitState | None, now: GitState | None, *, is_found: bool) -> Iterator[Change]:
+    """`is_found`: differences of the code are named already."""
+    if before is None or now is None:
         return
-    if before.git != now.git:
-        yield Change("code", f"code: {_code_words(before.git)} and {_code_words(now.git)}")
-    elif now.git.dirty:
-        yield Change("code", f"code, perhaps: both had uncommitted changes on {now.git.commit[:_SHORT]}")
+    if before != now:
+        yield Change("code", f"code: {_code_words(before)} and {_code_words(now)}")
+    elif now.dirty and not is_found:
+        yield Change("code", f"code, perhaps: both had uncommitted changes on {now.commit[:_SHORT]}")
 
 
 def _code_words(state: GitState) -> str:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.model.checks import AnyCheck, Check, Judged, Level, Quote
+from rejoinder.model.checks import AnyCheck, Check, Judged, Level, Quote, ReplyPart
 from rejoinder.model.messages import Role
 
 OnFailure: TypeAlias = Literal["stop", "continue"]
@@ -68,6 +68,8 @@ class Step(Struct, frozen=True, kw_only=True):
     extracts: tuple[Extract, ...] = ()
     window_size: int | None = None
     """Number of turns that the model sees, including this one; all by default."""
+    reply: ReplyPart | None = None
+    """The part of its replies that is checked; the case's by default."""
     needs: tuple[str, ...] = ()
     """The extracted values that its words or checks use."""
 

@@ -39,8 +39,9 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     """Settings for its address, if it has no usual one."""
     cached: bool = False
-    """An LLM API: an equal request has the same meaning tomorrow, so `--cache` answers it. Other providers are code
-    that changes behind one address or name, and are always asked, unless a target has `cache: true`."""
+    """An LLM API: at its vendor's address an equal request has the same meaning tomorrow, so `--cache` answers it.
+    Other providers, and servers at other addresses, are code that changes behind one address or name, and are always
+    asked, unless a target has `cache: true`."""
     keyless: bool = False
     names_code: bool = False
     """Whether its settings name code of the project, which is located without running it."""

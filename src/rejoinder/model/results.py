@@ -23,6 +23,7 @@ from rejoinder.model.tools import FaultOutcome
 # Bounds of numbers in files of a run folder: it may come from elsewhere, and a report adds and divides them.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=1 << 53)]
 LARGEST = 10**15
+_BRIEF = 60
 _Whole: TypeAlias = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 Real: TypeAlias = _Whole | float
 """A number that is written as read: 1 does not become 1.0."""
@@ -94,6 +95,12 @@ class Verdict(Struct, frozen=True, gc=False):
     """The scores of the votes, if there were several."""
     found: str | None = None
     """The value extracted from the reply."""
+    part: str | None = None
+    """The part of the reply that was checked, if it was not the whole; only of the checks of a level."""
+    lacking: bool = False
+    """Whether the part of the reply to check is missing, so that nothing is known of its text."""
+    fault: str = ""
+    """A description of the failure that does not reveal the expected value, if its kind's own does not fit."""
 
     @property
     def passed(self) -> bool:
@@ -271,6 +278,11 @@ class UsageResult(Struct, frozen=True, gc=False, omit_defaults=True):
 NO_USAGE_RESULT = UsageResult(0, 0, 0)
 
 
+def in_brief(text: str) -> str:
+    """The beginning of a text in quotes, on one line."""
+    return repr(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}...")
+
+
 class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     check: str
     """The kind and its value as written: `match *72*`."""
@@ -304,6 +316,9 @@ class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def state(self) -> State:
         return "error" if self.error else "passed" if self.passed else "failed"
+
+    def __repr__(self) -> str:
+        return f"<CheckResult {in_brief(self.check)}: {self.state}, {in_brief(self.reason)}>"
 
 
 class SentMessages(Struct, frozen=True):
@@ -365,11 +380,17 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """Whether the agent continued its session here after the run was killed."""
     first_token_s: Number | None = None
     """Seconds until the first piece of a streamed reply."""
+    part: str | None = None
+    """The part of the reply that was checked, if it was not the whole."""
 
     @property
     def is_timed(self) -> bool:
         """Whether its duration was measured and is meaningful. A recording without times has 0."""
         return (self.model is not None or self.timed) and self.duration_s > 0
+
+    def __repr__(self) -> str:
+        reply = "no reply" if self.response is None else in_brief(self.response)
+        return f"<TurnResult {self.turn}: {'passed' if self.passed else 'failed'}, {reply}>"
 
 
 class CutOffResult(Struct, frozen=True, gc=False, omit_defaults=True):

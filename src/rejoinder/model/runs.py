@@ -34,7 +34,7 @@ from rejoinder.model.given import CodeOfTarget
 from rejoinder.model.inputs import LONGEST_NAME, MOST_MODELS, Digests, GitState, Inputs
 from rejoinder.model.passports import PassportBrief
 from rejoinder.model.plans import Condition
-from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult
+from rejoinder.model.results import LARGEST, NO_USAGE_RESULT, CaseName, Count, Interval, Number, UsageResult, in_brief
 
 RunStatus: TypeAlias = Literal["running", "killed", "interrupted", "budget", "error", "completed"]
 
@@ -200,6 +200,8 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned: Count
     chosen: ChosenCases | None = None
     """None where all cases of its suites were run."""
+    replayed: tuple[str, ...] = ()
+    """Targets of the user's own code, or of a server that is not a vendor's, that cassettes answered for."""
     judges_itself: bool = field(default_factory=bool)
     in_doubt: Count
     asked_again: Count = 0
@@ -227,6 +229,10 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         _ = self.reported  # options of another type are found when the file is read
+
+    def __repr__(self) -> str:
+        targets = ", ".join(target.name for target in self.targets)
+        return f"<Receipt {self.id}: {self.status}, {self.planned} planned on {in_brief(targets)}>"
 
     @property
     def day(self) -> str:

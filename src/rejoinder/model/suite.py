@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 from msgspec import Struct, field, structs
 
 from rejoinder.model.calls import Price
-from rejoinder.model.checks import Level
+from rejoinder.model.checks import Level, ReplyPart
 from rejoinder.model.formats import Formatting, Mode
 from rejoinder.model.messages import Message, Part, TextPart
 from rejoinder.model.plans import Condition, ConversationCheck, Plan, User
@@ -81,6 +81,8 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The simulated user, who writes the words after the first; `level` then holds the conditions for the last
     reply."""
     conversation_checks: tuple[ConversationCheck, ...] = ()
+    reply: ReplyPart | None = None
+    """The part of its replies that is checked; the whole by default."""
     condition: Condition | None = None
     """For a sharded task: its form."""
     number: int = 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, FollowUp, Level, Not
+from msgspec import structs
+
+from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Item, Level, Not, ReplyPart
 from rejoinder.model.plans import UserAudit
 from rejoinder.model.suite import Case
 
@@ -35,6 +37,14 @@ def follow_ups_of(level: Level) -> Iterator[FollowUp]:
             yield item.follow_up
 
 
+def without_follow_ups(check: AnyCheck) -> AnyCheck:
+    """A check without the follow-ups of its groups."""
+    if not isinstance(check, GROUPS):
+        return check
+    inner = tuple(Item(without_follow_ups(item.check)) for item in check.items if item.check is not None)
+    return structs.replace(check, items=inner)
+
+
 def walk_level(level: Level) -> Iterator[AnyCheck]:
     """Every check of a level and of all follow-ups in it, with everything inside them."""
     for item in level.items:
@@ -56,7 +66,8 @@ def answers_in(level: Level) -> Iterator[AnyCheck]:
 def answers_of(check: AnyCheck) -> Iterator[AnyCheck]:
     """Like `answers_in`, for one check and the checks inside it."""
     if isinstance(check, TEXT_CHECKS):
-        yield check
+        if not isinstance(check, Counted) or check.count is None or check.count.least:
+            yield check
     elif not isinstance(check, Not):
         for part in parts_of(check):
             yield from answers_of(part)
@@ -67,10 +78,18 @@ def levels_of(case: Case) -> tuple[Level, ...]:
     return (case.level,) if case.plan is None else tuple(step.level for step in case.plan.steps)
 
 
+def replies_of(case: Case) -> Iterator[ReplyPart]:
+    """The parts of replies that a case and its planned turns name."""
+    steps = case.plan.steps if case.plan is not None else ()
+    yield from (part for part in (case.reply, *(step.reply for step in steps)) if part is not None)
+
+
 def walk_case(case: Case) -> Iterator[AnyCheck]:
-    """Every check of a case: of its turns and follow-ups, the conversation checks, and the checks that end it."""
+    """Every check of a case: of its turns and follow-ups, the conversation checks, the checks that end it, and the
+    functions that find parts of replies."""
     for level in levels_of(case):
         yield from walk_level(level)
+    yield from (part.function for part in replies_of(case) if part.function is not None)
     for over in case.conversation_checks:
         for check in over.checks:
             yield from walk_check(check)

@@ -64,6 +64,11 @@ def record_file(path: Path) -> None:
 
 def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
     """The file's text, without a BOM. Raises FileFault; never waits on a pipe and never reads a huge file."""
+    return decode(read_bytes(path, most_bytes), path.name)
+
+
+def read_bytes(path: Path, most_bytes: int) -> bytes:
+    """The file's content, with the same limits. Raises FileFault."""
     size = measure(path)
     if size > most_bytes:
         raise too_large(path.name, size, most_bytes)
@@ -75,7 +80,7 @@ def read_text(path: Path, most_bytes: int = MOST_ATTACHED_BYTES) -> str:
         raise _os_fault(path, error) from None
     if len(content) > most_bytes:
         raise too_large(path.name, len(content), most_bytes)
-    return decode(content, path.name)
+    return content
 
 
 def measure(path: Path) -> int:

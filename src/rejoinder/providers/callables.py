@@ -12,6 +12,7 @@ from typing import Any
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Reply, Request, Target
+from rejoinder.model.given import GIVE_AGAIN
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.python import PythonProvider
 from rejoinder.providers.python_objects import ObjectProvider, makes_conversations
@@ -30,8 +31,7 @@ def open_callable(target: Target, value: object, folders: tuple[str, ...], excha
     if value is None or function is None:
         raise UsageError(
             f"target `{target.name}` is the Python object `{call}`, which only the program that began the run has",
-            "Give it again: rejoinder.resume(run, target=...). To show, grade, replay or compare the run, it is not"
-            " needed.",
+            f"{GIVE_AGAIN} To show, replay or compare the run, it is not needed.",
         )
     try:
         if makes_conversations(function):

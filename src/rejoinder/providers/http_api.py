@@ -125,6 +125,8 @@ class ApiProvider:
     outside = True
     address = ""
     """The address of its requests, up to the API's path."""
+    is_public = False
+    """Whether a public LLM API answers there, and not a server that may be the user's own."""
 
     def __init__(
         self,

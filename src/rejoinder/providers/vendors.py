@@ -7,6 +7,7 @@ wire format is imported when a target uses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -83,6 +84,13 @@ _AZURE = Vendor(
     keys=KEY_VARIABLES["azure"],
     addresses=("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_RESOURCE_NAME"),
 )
+_PUBLIC_HOSTS = (
+    *("*.api.openai.com", "api.fireworks.ai", "api.cerebras.ai", "api.deepinfra.com", "api.perplexity.ai"),
+    *("api.moonshot.ai", "dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "router.huggingface.co"),
+    *("*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com", "models.github.ai"),
+    "bedrock-runtime.*.amazonaws.com",
+)
+"""Patterns of hosts of other public LLM APIs, beside the vendors' own."""
 _AZURE_VERSIONS = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
 
@@ -101,6 +109,28 @@ def address_variables(provider: str) -> tuple[str, ...]:
     if vendor is None:
         return ()
     return (*vendor.addresses, *([vendor.host_variable] if vendor.host_variable else []))
+
+
+def is_public_api(address: str) -> bool:
+    """Whether a public LLM API answers at an address: a vendor's own, or another known one. At any other address a
+    program of the user's can answer, which changes behind it."""
+    vendors = (*_CHAT_VENDORS.values(), _ANTHROPIC, _GEMINI)
+    hosts = {urlsplit(vendor.address).hostname for vendor in vendors if vendor.keys}
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # the first call reports it
+        return False
+    host = parts.hostname or ""
+    return parts.scheme == "https" and (host in hosts or any(fnmatchcase(host, known) for known in _PUBLIC_HOSTS))
+
+
+def is_of_vendor(target: Target, environment: Mapping[str, str]) -> bool:
+    """Whether a public LLM API answers for a target, as far as its settings and the environment say."""
+    opening = _Opening(Settings(target, environment), Exchange(), ())
+    try:
+        return row_of(target.provider).cached and is_public_api(opening.address() or "")
+    except UsageError:
+        return False
 
 
 def can_be_asked(provider: str, environment: Mapping[str, str]) -> bool:
@@ -146,16 +176,27 @@ class _Opening:
         embeddings = OpenAiEmbeddings(f"{address}/embeddings", model, extra)
         return self._provider(wire, address, key, headers, embeddings)
 
+    def address(self) -> str | None:
+        """The address of the vendor's API, or the one that replaces it; None if the target has no such address."""
+        if self.name == "azure":
+            return self._endpoint()
+        vendor = {**_CHAT_VENDORS, "anthropic": _ANTHROPIC, "gemini": _GEMINI}.get(self.name)
+        return None if vendor is None else self._address(vendor)
+
+    def _endpoint(self) -> str | None:
+        endpoint = self.settings.text("endpoint") or self.settings.from_environment(_AZURE.addresses)
+        if endpoint is None or "://" in endpoint:
+            return endpoint
+        return f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
+
     def azure(self) -> ApiProvider:
         from rejoinder.providers.openai_chat import OpenAiChat, OpenAiEmbeddings
 
         settings = self.settings
-        endpoint = settings.text("endpoint") or settings.from_environment(_AZURE.addresses)
+        endpoint = self._endpoint()
         if endpoint is None:
             hint = "Write it in the target, or set AZURE_OPENAI_ENDPOINT."
             raise MissingKey(f"target `{settings.target.name}` needs an `endpoint`", hint, _AZURE.addresses[:1])
-        if "://" not in endpoint:
-            endpoint = f"https://{endpoint}" if "." in endpoint else f"https://{endpoint}.openai.azure.com"
         address = endpoint.rstrip("/").removesuffix("/v1").removesuffix("/openai")
         key = None if settings.values.get("auth") else self._needed_key(_AZURE.keys)
         deployment = settings.text("deployment") or settings.needed("model")
@@ -224,7 +265,7 @@ class _Opening:
             None if statuses is None else frozenset(statuses),
             self.key_name,
         )
-        provider.address = address
+        provider.address, provider.is_public = address, is_public_api(address)
         if settings.values.get("auth"):
             from rejoinder.providers.own_token import open_token
 

@@ -9,7 +9,7 @@ import pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rejoinder.pytest_plugin.fixture import Runner
+    from rejoinder.testing.runner import Runner
 
 PATTERNS = ["evals.yaml", "*.eval.yaml", "evals/**/*.yaml"]
 OPTIONS = ("model", "repeat", "replay", "budget", "against")
@@ -49,6 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(name="rejoinder")
 def runner(request: pytest.FixtureRequest) -> Runner:
     """Run suites inside a test: `rejoinder.run("evals.yaml")`, `await rejoinder.arun("evals.yaml")`."""
-    from rejoinder.pytest_plugin.fixture import Runner
+    from rejoinder.testing.runner import Runner
 
     return Runner(request.node)

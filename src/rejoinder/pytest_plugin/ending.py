@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 import rejoinder
 from rejoinder.errors import RejoinderError
+from rejoinder.exports.junit import properties_of_run
 from rejoinder.gates.verbs import confirm_of, gate_started, why_undecided
-from rejoinder.model import Summary
+from rejoinder.model.boards import parts_of
 from rejoinder.model.figures import NoRate
 from rejoinder.pytest_plugin.shared import SharedFolder
 from rejoinder.report.gate import result_words, write_rules
 from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
-from rejoinder.views.walk import groups_of
+from rejoinder.views.notes import notes_of
 from rejoinder.words.figures import no_rate_words, rate_words, sample_words
 from rejoinder.words.inert import one_line
 from rejoinder.words.numbers import count
@@ -54,11 +53,12 @@ def _of_report(report: RunReport) -> Conclusion:
     run, summary = report.run, report.summary
     is_whole = run.is_completed and not summary.unfinished and not summary.skipped
     next_step = f"rejoinder {'show' if is_whole else 'resume'} {run.id}"
-    row = f"{rate_line(summary)}; run {run.id}: {next_step}"
+    row = f"{rate_line(report)}; run {run.id}: {next_step}"
     found = Conclusion(
         rows=(row if run.is_completed else f"{row} ({run.status})",),
         fails=not is_whole,
-        properties=tuple(_properties(report)),
+        warnings=tuple(one_line(note.text) for note in notes_of(run, summary) if note.kind == "replayed"),
+        properties=tuple(properties_of_run(report)),
     )
     confirm = confirm_of(report)
     if confirm is not None:
@@ -66,26 +66,17 @@ def _of_report(report: RunReport) -> Conclusion:
     return found
 
 
-def rate_line(summary: Summary) -> str:
-    """`80% (55 to 93), 12 of 15 passed`, or why there is no rate."""
-    rate = summary.rate
+def rate_line(report: RunReport) -> str:
+    """`80% (55 to 93), 12 of 15 passed`, the rate of each target, variant or pair if there are several, or why there is
+    no rate."""
+    summary, rate = report.summary, report.summary.rate
     if not isinstance(rate, NoRate):
         return f"{rate_words(rate)}, {sample_words(rate)}"
-    rates = {name: part.rate for name, part in groups_of(summary).items()}
-    parts = [f"{one_line(name)} {rate_words(one)}" for name, one in rates.items() if not isinstance(one, NoRate)]
-    if rate.is_of_several and parts:
-        return f"{summary.passed:,} of {count(summary.decided, 'conversation')} passed; {', '.join(parts)}"
+    parts = [(one.name, one.part.rate) for one in parts_of(report.run, summary)]
+    rates = [f"{one_line(name)} {rate_words(part)}" for name, part in parts if not isinstance(part, NoRate)]
+    if rate.is_of_several and rates:
+        return f"{summary.passed:,} of {count(summary.decided, 'conversation')} passed; {', '.join(rates)}"
     return f"{summary.passed:,} of {summary.decided:,} passed; {no_rate_words(rate, summary.decided)}"
-
-
-def _properties(report: RunReport) -> Iterator[tuple[str, str]]:
-    yield "rejoinder.run", report.run.id
-    rate = report.summary.rate
-    if not isinstance(rate, NoRate) and rate.rate is not None:
-        yield "rejoinder.pass_rate", f"{rate.rate:.6g}"
-        if rate.interval is not None:
-            yield "rejoinder.ci_low", f"{rate.interval[0]:.6g}"
-            yield "rejoinder.ci_high", f"{rate.interval[1]:.6g}"
 
 
 def _decide(report: RunReport, found: Conclusion) -> None:

@@ -82,7 +82,8 @@ class SuiteFile(pytest.File):
         for pair in found:
             name = names.name(pair.case.id, pair.target.name if several else "", pair.case.variant)
             marks = marks_of(pair.case, self.config)
-            yield CaseItem.from_parent(self, name=name, case=self._collected(pair), marks=marks)
+            node = f"{self.nodeid}::{name}"  # read by pytest, which since 9.2 keeps what is in brackets apart
+            yield CaseItem.from_parent(self, name=name, nodeid=node, case=self._collected(pair), marks=marks)
 
     def _collected(self, pair: Pair) -> CollectedCase:
         case = pair.case

@@ -104,6 +104,8 @@ def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool, fold
     yield from _said_rows("Prompt", turn.prompt, indent)
     if turn.response is not None:
         yield from _response_rows(turn, indent, folds=folds)
+    if turn.part:
+        yield line((f"{indent}  Checked: ", "quiet"), turn.part)
     if turn.first_token:
         yield line((f"{indent}  {turn.first_token}", "quiet"))
     for deed in deeds(turn.tools, turn.diff, continued=turn.continued, whole=whole):

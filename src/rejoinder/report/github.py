@@ -14,6 +14,7 @@ from rejoinder.report.gate import word_of
 from rejoinder.report.markdown import SUMMARY_LIMIT, reason_words, write_within
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
 from rejoinder.views.flips import SinceBaseline
+from rejoinder.views.notes import notes_of
 from rejoinder.views.transcript import reasons_of
 from rejoinder.words.inert import visible
 from rejoinder.words.numbers import count
@@ -51,6 +52,13 @@ def write_annotations(run: Run, most: int = MOST_ANNOTATIONS, folder: str = "") 
         yield _command(
             "notice", f"{count(apart, 'case')} in quarantine did not pass, which decides nothing", title="rejoinder"
         )
+
+
+def write_warnings(run: Run) -> Iterator[str]:
+    """A warning for targets that were replayed: their result is of the day of the recording."""
+    for note in notes_of(run.run, run.summary):
+        if note.kind == "replayed":
+            yield _command("warning", note.text, title="rejoinder")
 
 
 def _annotation(test: Tried, name: str, folder: str) -> str:

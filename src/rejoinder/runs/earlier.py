@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,6 +28,11 @@ class EarlierRuns(Struct, frozen=True):
         """The model that each target asked for, as it was filled in then."""
         receipts = (run.folder.read_receipt() for run in self.recorded)
         return {target.name: target.model for run in receipts if run is not None for target in run.targets}
+
+    def replayed(self) -> Iterator[str]:
+        """The targets that cassettes answered for although they are the user's own code."""
+        for receipt in (run.folder.read_receipt() for run in self.recorded):
+            yield from () if receipt is None else receipt.replayed
 
     def changed_models(self, targets: Iterable[tuple[Suite, Target]], mask: Mask) -> set[str]:
         """The targets that name their model by a variable, and ask for another one now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import exp, expm1, fsum, lgamma, log1p
+from typing import NamedTuple
 
 REGRESSION_LEVEL = 0.025
 """How often `no-regression` fails for runs that differ by chance alone: a two-sided test at 5 %, its worse side."""
@@ -12,11 +13,20 @@ UNSEEN = 0.1
 """Disagreements between trials that are taken to have been missed."""
 
 
-def new_failure_chance(counts: Iterable[tuple[int, int]], trials: Sequence[tuple[int, int]]) -> float:
-    """The chance that some case of an unchanged suite passes all its trials in one run and none in the next.
+class Outcome(NamedTuple):
+    """An outcome of a case's trials in two runs together."""
 
-    `counts`: passes and trials of each case, of both runs together, from which its flakiness is estimated. `trials`: of
-    each case that can be called a new failure, its trials in the first run and in the second, further ones included.
+    ways: int
+    """Orders of the trials that come to it."""
+    passed: int
+    failed: int
+
+
+def new_failure_chance(counts: Iterable[tuple[int, int]], outcomes: Sequence[Iterable[Outcome]]) -> float:
+    """The chance that some case of an unchanged suite passes the trials of one run and none of the next.
+
+    `counts`: passes and trials of each case, of both runs together, from which its flakiness is estimated. `outcomes`:
+    of each case that can be called a new failure, those in which it is.
 
     Pass rates of cases are taken to follow a beta distribution with the mean and the spread that the counts show, by
     the method of moments: how often two trials of one case disagree gives E[p(1-p)]. A tenth of a disagreement, in one
@@ -27,11 +37,11 @@ def new_failure_chance(counts: Iterable[tuple[int, int]], trials: Sequence[tuple
     within = (fsum(flips for _, flips in known) + UNSEEN) / number / 2
     spread = mean * (1 - mean) - within
     if spread <= 1e-9:  # all cases are equally flaky
-        chances = (mean**before * (1 - mean) ** after for before, after in trials)
+        chances = (fsum(w * mean**k * (1 - mean) ** f for w, k, f in case) for case in outcomes)
     else:
         size = within / spread
         a, b = mean * size, (1 - mean) * size
-        chances = (exp(_log_beta(a + before, b + after) - _log_beta(a, b)) for before, after in trials)
+        chances = (fsum(w * exp(_log_beta(a + k, b + f) - _log_beta(a, b)) for w, k, f in case) for case in outcomes)
     return -expm1(fsum(log1p(-min(chance, 0.999999)) for chance in chances))
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity, severity_of
 from rejoinder.model import Case, Condition, Problem, Quarantine, levels_of
-from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote
+from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote, ReplyPart
 from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
 from rejoinder.project.files import FileFault, in_quotes
 from rejoinder.project.plugins import known_checks
@@ -26,6 +26,7 @@ from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.plans import Course, extracted_names, look_for_unreachable, opening_words, read_course
+from rejoinder.suite.replies import read_reply
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.text_files import NO_WORDS, in_file
 from rejoinder.suite.tools import read_tools
@@ -125,6 +126,7 @@ class CaseBuilder:
             plan=course.plan,
             user=course.user,
             conversation_checks=course.whole,
+            reply=self._reply(),
             condition=self.draft.condition,
             name=self._name(),
             outcome=self._optional(outcome_key),
@@ -157,6 +159,12 @@ class CaseBuilder:
         if is_shared and not self.texts.variables.were_used and len(self.problems) == problems:
             self.courses[place] = course
         return course
+
+    def _reply(self) -> ReplyPart | None:
+        """The part of its replies that is checked."""
+        if "reply" in self.data:
+            return read_reply(self.data["reply"], self._at("reply"), self.texts)
+        return None if self.defaults.reply is None else read_reply(self.defaults.reply, "reply", self.texts)
 
     def _trials(self) -> dict[str, Any]:
         """The number of trials, the number that must pass, and the date until which the case is quarantined."""

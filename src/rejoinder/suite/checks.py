@@ -14,12 +14,14 @@ import msgspec
 from msgspec import structs
 
 from rejoinder.durations import seconds_of
+from rejoinder.field_values import refuse_expected
 from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
-from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote
+from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote, without_follow_ups
 from rejoinder.model import checks as kinds
 from rejoinder.model.fields import Field, Reading, fields_of
 from rejoinder.project.plugins import CHECKS_FILE
 from rejoinder.spelling import did_you_mean
+from rejoinder.suite.schema import follow_up_key
 from rejoinder.words.numbers import count, listed
 
 Shared = Mapping[str, Any]
@@ -75,13 +77,28 @@ def _each(read: ValueReader, values: Iterable[Any], at: str, texts: Texts) -> tu
 
 def _read_item(item: dict[str, Any], at: str, texts: Texts) -> Item:
     check = read_check(item, at, texts)
-    follow_up = None
-    if "prompt" in item:
-        threshold = item.get("threshold") if check is None else None
-        level = Level(read_items(item["checks"], f"{at}.checks", texts), threshold)
-        words, place = texts.follow_up(item["prompt"], f"{at}.prompt"), f"{at}.prompt"
-        follow_up = FollowUp(words, level, place, item.get("hint"), item.get("ask", "failed"))
-    return Item(check, follow_up)
+    if follow_up_key(item) is None:
+        return Item(check)
+    threshold = item.get("threshold") if check is None else None
+    level = Level(read_items(item["checks"], f"{at}.checks", texts), threshold)
+    return Item(check, _read_follow_up(item, level, at, texts))
+
+
+def _read_follow_up(item: dict[str, Any], level: Level, at: str, texts: Texts) -> FollowUp:
+    """A follow-up. If it is sent several times, each time follows the one before; the last has the author's own
+    follow-ups."""
+    if "prompts" in item:
+        places = [f"{at}.prompts[{position}]" for position in range(len(item["prompts"]))]
+        said = [(texts.follow_up(words, place), place) for words, place in zip(item["prompts"], places, strict=True)]
+    else:
+        said = [(texts.follow_up(item["prompt"], f"{at}.prompt"), f"{at}.prompt")] * int(item.get("times", 1))
+    plain = tuple(Item(without_follow_ups(one.check)) for one in level.items if one.check is not None)
+    hint, ask = item.get("hint"), item.get("ask", "failed")
+    for words, place in reversed(said[1:]):
+        again = Item(None, FollowUp(words, level, place, hint, ask, again=True))
+        level = Level((*plain, again), level.threshold)
+    words, place = said[0]
+    return FollowUp(words, level, place, hint, ask)
 
 
 def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
@@ -90,10 +107,38 @@ def read_check(item: dict[str, Any], at: str, texts: Texts) -> Check | None:
         if key in CHECKS:
             place = f"{at}.{key}"
             check = _read_as(CHECKS[key], value, place, texts, shared_of(item, at, place, texts))
+            if isinstance(check, kinds.Counted) and "count" in item:
+                check = structs.replace(check, count=_read_occurrences(item["count"], check, f"{at}.count", texts))
             if isinstance(check, kinds.Custom) and "with" in item:
                 check = structs.replace(check, arguments=texts.tree(item["with"], f"{at}.with"))
             return check
     return None
+
+
+def _read_occurrences(value: Any, check: kinds.Counted, at: str, texts: Texts) -> kinds.Occurrences:
+    """The numbers of times that a text or pattern may occur. Bounds that nothing or everything keeps are refused."""
+    if isinstance(check, kinds.Match):
+        _refuse_whole_pattern(check.pattern, at, texts)
+    if not isinstance(value, dict):
+        return kinds.Occurrences(int(value))
+    least, most = int(value.get("min", 0)), value.get("max")
+    if most is None and not least:
+        texts.problem("missing-field", at, "`count` needs a number of at least 1, or `min` or `max`")
+    elif most is not None and least > most:
+        texts.problem("out-of-range", f"{at}.max", f"`max: {int(most)}` is less than `min: {least}`")
+    return kinds.Occurrences(least, None if most is None else int(most))
+
+
+def _refuse_whole_pattern(pattern: str, at: str, texts: Texts) -> None:
+    """Report a glob that stands for the whole reply, or for any text: it does not occur several times."""
+    if pattern.startswith((".*", "^")):
+        return
+    if not pattern.strip("*"):
+        texts.problem("out-of-range", at, "`count` needs a pattern with a text in it: `*` is any text")
+    elif not pattern.startswith("*") or not pattern.endswith("*") or pattern.endswith(r"\*"):
+        inner = pattern.strip("*")
+        message = f"`count` needs a star at both ends of the pattern, such as `*{inner}*`, to be searched for"
+        texts.problem("out-of-range", at, message)
 
 
 def shared_of(item: dict[str, Any], at: str, place: str, texts: Texts) -> dict[str, Any]:
@@ -285,6 +330,43 @@ def _tool_calls(kind: type[Check], value: Any, at: str, texts: Texts, shared: Sh
     return check
 
 
+def _effort(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    check = _read_fields(kind, value, at, texts, shared)
+    names = ("tool_calls", "turns", "tokens")
+    bounds = {name: (getattr(check, f"min_{name}"), getattr(check, f"max_{name}")) for name in names}
+    if all(pair == (None, None) for pair in bounds.values()):
+        texts.problem("missing-field", at, "`effort` needs a bound, such as `max_tool_calls: 5`")
+    for name, (least, most) in bounds.items():
+        if least is not None and most is not None and least > most:
+            message = f"`max_{name}: {most}` is less than `min_{name}: {least}`"
+            texts.problem("out-of-range", f"{at}.max_{name}", message)
+    return check
+
+
+def _field_accuracy(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    fields: dict[str, kinds.WantedField] = {}
+    for written, field in value["fields"].items():
+        place = f"{at}.fields.{written}"
+        path = texts.text(written, place)
+        path = path if path.startswith("$") else f"$.{path}"
+        compile_path(path, place, texts)
+        fields[path] = _wanted_field(field, place, texts)
+    if not fields:
+        texts.problem(
+            "missing-field", f"{at}.fields", "`field_accuracy` needs fields: `fields: {total: {expected: 12}}`"
+        )
+    own = {"threshold": value["threshold"]} if "threshold" in value else {}
+    return kinds.FieldAccuracy(**{**shared, **own}, fields=fields)
+
+
+def _wanted_field(value: dict[str, Any], at: str, texts: Texts) -> kinds.WantedField:
+    expected = texts.tree(value["expected"], f"{at}.expected")
+    kind, tolerance = value.get("kind", "exact"), value.get("tolerance")
+    if (why := refuse_expected(kind, expected, tolerance)) is not None:
+        texts.problem("out-of-range", f"{at}.{why[0]}", why[1])
+    return kinds.WantedField(msgspec.json.encode(expected).decode(), kind, tolerance, float(value.get("weight", 1.0)))
+
+
 def _wanted_calls(values: list[Any], at: str, texts: Texts) -> tuple[kinds.WantedCall, ...]:
     return _each(_wanted_call, values, at, texts)
 
@@ -306,9 +388,14 @@ def _wanted_call(value: Any, at: str, texts: Texts) -> kinds.WantedCall:
 def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mode: bool) -> None:
     """Report conditions that no reply can satisfy, or that every reply satisfies."""
     wanted = sum(call.times for call in check.calls)
+    if any(call.times != 1 for call in check.subset):
+        texts.problem(
+            "out-of-range", f"{at}.subset", "`times` has no effect in `subset`, which says what may be called"
+        )
     least = max(wanted, check.least or 0)
-    if not check.calls and check.least is None and check.most is None:
-        texts.problem("missing-field", f"{at}.calls", "`tool_calls` needs `calls`, or their number: `min` or `max`")
+    if not check.calls and check.least is None and check.most is None and not check.subset and not check.schema:
+        message = "`tool_calls` needs `calls`, their number (`min` or `max`), `subset` or `schema: true`"
+        texts.problem("missing-field", f"{at}.calls", message)
     elif not check.calls and has_mode:
         texts.problem("missing-field", f"{at}.calls", "`mode` says how `calls` are compared, and there are none")
     elif check.most is not None and least > check.most:
@@ -458,6 +545,8 @@ _READERS: dict[type[Check], Reader] = {
     kinds.JsonSchema: _json_schema,
     kinds.JsonPath: _json_path,
     kinds.ToolCalls: _tool_calls,
+    kinds.Effort: _effort,
+    kinds.FieldAccuracy: _field_accuracy,
     kinds.FileContains: _file_contains,
     kinds.WorkspaceDiff: _workspace_diff,
     kinds.LlmJudge: _llm_judge,

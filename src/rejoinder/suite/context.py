@@ -66,6 +66,8 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     checks: Any
     """As written; each case has its own variables."""
     evaluators: list[Any]
+    reply: Any
+    """As written, like `checks`."""
     tools: tuple[Tool, ...]
     max_tool_rounds: int
     words_known: bool

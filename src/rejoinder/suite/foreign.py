@@ -75,12 +75,14 @@ _OF_CHECKS = {
     ),
     **dict.fromkeys(("factuality", "answer_relevance", "context_faithfulness", "moderation", "llm_grader"), _JUDGE),
     **dict.fromkeys(("javascript", "code_judge", "code_grader", "script", "ruby"), _CODE),
+    "contains_xml": Advice("XML between other words is accepted by `is_xml: {anywhere: true}`"),
     **dict.fromkeys(("any_of", "one_of", "any"), same_as("or")),
     **dict.fromkeys(("all_of", "all"), same_as("and")),
     **dict.fromkeys(("composite", "assert_set", "and_all"), _GROUP),
     **dict.fromkeys(("tool_trajectory", "trajectory", "tool_call", "tools", "is_valid_openai_tools_call"), _TOOLS),
-    **dict.fromkeys(("execution_metrics", "token_usage", "duration"), _METRICS),
-    "field_accuracy": Advice("a field of a JSON reply is checked with `json_path: {path: ..., equals: ...}`"),
+    "execution_metrics": same_as("effort"),
+    **dict.fromkeys(("token_usage", "duration"), _METRICS),
+    "not_skill_used": Advice("a check is negated with `not`: write `- not: {skill_used: ...}`"),
     "embedding": Advice("meanings are compared with `semantic: {expected: ..., threshold: 0.8}`"),
     "rouge_n": Advice("the longest common subsequence of words is `rouge_l`; there is no other ROUGE"),
     "value": Advice("the kind of a check is its key: `- contains: ...`"),
@@ -104,8 +106,8 @@ _OF_AGENTV = (
     " (`- contains: Paris`) and a plain text is `- llm_judge: {{criteria: ...}}`"
 )
 _OF_PROMPTFOO = (
-    "this is a configuration of promptfoo ({words}), which rejoinder cannot read; here `tests` are `evals`, each with"
-    " its own `prompt`, `assert` is `checks`, and `providers` are `targets`"
+    "this is a configuration of promptfoo ({words}); write a suite from it with `rejoinder import promptfoo FILE --out"
+    " DIR`"
 )
 
 

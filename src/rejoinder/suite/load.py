@@ -269,6 +269,7 @@ class _SuiteReader:
             tags=tuple(dict.fromkeys(self.texts.tree(metadata.get("tags", []), ("metadata", "tags")))),
             checks=self.data.get("checks"),
             evaluators=self.data.get("execution", {}).get("evaluators") or [],
+            reply=self.data.get("reply"),
             tools=self._tools(),
             max_tool_rounds=self.data.get("max_tool_rounds", MOST_ROUNDS),
             words_known=not self.checked.refuses("variants"),

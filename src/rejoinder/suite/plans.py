@@ -37,6 +37,8 @@ from rejoinder.suite.assertions import ASSERTIONS, read_assertions, read_whole_a
 from rejoinder.suite.checks import Texts, compile_path, compile_pattern, read_check, read_items
 from rejoinder.suite.context import CaseDefaults
 from rejoinder.suite.ready_followups import add_ready
+from rejoinder.suite.replies import read_reply
+from rejoinder.suite.schema import follow_up_key
 from rejoinder.suite.templates import REPLIES_ALONE, Quotable
 
 MOST_TURNS = 10
@@ -168,6 +170,7 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
             expected=_read_expected(turn, place, texts),
             extracts=extracts,
             window_size=turn.get("window_size", window),
+            reply=read_reply(turn["reply"], f"{place}.reply", texts) if "reply" in turn else None,
         )
         steps.append(step)
         replies = None if replies is None or any(follow_ups_of(step.level)) else replies + 1
@@ -292,7 +295,7 @@ def read_user(user: dict[str, Any], at: str, texts: StepTexts) -> User:
     if not words.get("goal") and not words.get("persona"):
         texts.problem("missing-field", f"{at}.goal", "a simulated user needs a `goal` or a `persona`")
     reached = read_check(stop, f"{at}.stop", texts) if isinstance(stop, dict) else None
-    if isinstance(stop, dict) and (reached is None or "prompt" in stop):
+    if isinstance(stop, dict) and (reached is None or follow_up_key(stop) is not None):
         texts.problem("missing-field", f"{at}.stop", "`stop` is a word, or one check of the reply")
     return User(
         at=at,

@@ -170,7 +170,8 @@ class SharedSettings(ProviderSettings, frozen=True, kw_only=True):
     ] = None
     cache: Annotated[
         bool | None,
-        "Whether `run --cache` may answer for this target. Default: true for LLM APIs, false for all others.",
+        "Whether `run --cache` may answer for this target. Default: true for LLM APIs at their vendors' addresses, "
+        " false for all others, such as local servers.",
     ] = None
     provider_batching: Annotated[bool | None, "Send several cases in one request where the provider can."] = None
     tools: Annotated[

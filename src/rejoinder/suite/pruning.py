@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rejoinder.suite.document_paths import DocumentPath
-from rejoinder.suite.schema import Violation, check_names
+from rejoinder.suite.schema import Violation, check_names, follow_up_key
 
 ANYTHING = "*"
 """Among touched keys: it is unknown which key was meant."""
@@ -114,7 +114,7 @@ def _check(value: Any, refused: list[DocumentPath]) -> Any:
     if not isinstance(value, dict):
         return {}
     kept = _mapping(value, refused, _CHECK)
-    if "prompt" in value or "checks" in value:
+    if follow_up_key(value) is not None or "checks" in value:
         kept = {"prompt": "...", "checks": [], **kept}
     return kept
 

@@ -9,13 +9,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from rejoinder.model import OVER_TIME, ROLES
+from rejoinder.model import CHECKS, OVER_TIME, ROLES
+from rejoinder.model.checks import Counted
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.foreign import advise_nearest, find_key
 from rejoinder.suite.schema import (
     FOLLOW_UP_KEYS,
     Violation,
     check_names,
+    follow_up_key,
     other_names,
     other_names_of_settings,
     settings_of_targets,
@@ -28,7 +30,7 @@ BEFORE = "the follow-up before it"
 OF_SUITE = "the suite's own follow-up"
 """The cause that keeps a follow-up from being sent."""
 _MEANINGS: tuple[str, ...] = ("outcome", "expected_outcome")
-_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l"})
+_MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l", "field_accuracy"})
 _SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
 """Checks whose score may be anything from 0 to 1."""
 _UNSCORED = {
@@ -38,12 +40,17 @@ _UNSCORED = {
 }
 _OF_WHOLE_REPLIES = {
     *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
-    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls"),
+    *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls", "effort", "skill_used"),
 }
 """Checks that cannot apply to a part of a reply."""
 _BESIDE = frozenset(
-    {"prompt", "checks", "name", "weight", "required", "threshold", "every_turn", "metric", "with", "hint", "ask"}
+    (
+        *("prompt", "prompts", "times", "checks", "hint", "ask"),
+        *("name", "weight", "required", "threshold", "every_turn", "metric", "with", "count"),
+    )
 )
+_COUNTED = tuple(name for name, kind in CHECKS.items() if issubclass(kind, Counted))
+"""Checks that a `count` may accompany."""
 _TWO_NAMES = (
     ("prompt", "input_messages", "what is sent"),
     ("prompt", "turns", "what is sent"),
@@ -131,8 +138,9 @@ class CheckRules:
             self._error("no-check-at-level", path, message, key=False)
 
     def _item(self, item: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool = False) -> None:
-        if negated and "prompt" in item:
-            self._error("unknown-key", (*path, "prompt"), "a follow-up cannot be negated; put it beside `not`")
+        said = follow_up_key(item)
+        if negated and said is not None:
+            self._error("unknown-key", (*path, said), "a follow-up cannot be negated; put it beside `not`")
             return
         kinds = [key for key in item if key in self.kinds]
         if len(kinds) > 1:
@@ -160,10 +168,17 @@ class CheckRules:
         if "with" in item and "check" not in item:
             message = "`with` holds the arguments of a `check: NAME`; no other check takes it"
             self._error("unknown-key", (*path, "with"), message)
+        self._count(item, path)
         if isinstance(item.get("not"), dict):
             self._item(item["not"], (*path, "not"), depth, negated=True)
-        if "prompt" in item:
-            self._follow_up(item, path, depth + 1)
+        if said is not None:
+            self._follow_up(item, (*path, said), depth + 1)
+
+    def _count(self, item: dict[str, Any], path: DocumentPath) -> None:
+        """Report a `count` beside something that is not counted."""
+        if "count" in item and not any(kind in item for kind in _COUNTED):
+            message = f"`count` belongs beside {listed([f'`{kind}`' for kind in _COUNTED], 'or')}"
+            self._error("unknown-key", (*path, "count"), message)
 
     def _group(self, group: dict[str, Any], path: DocumentPath, depth: int, *, negated: bool) -> None:
         checks, wanted = group["checks"], group.get("at_least")
@@ -216,7 +231,7 @@ class CheckRules:
         for key in check:
             if key in _OF_WHOLE_REPLIES:
                 message = f"`{key}` cannot check a part of a reply, and a path leads to a part"
-            elif key in _BESIDE - {"name"}:
+            elif key in _BESIDE - {"name", "count"}:
                 message = f"`{key}` belongs beside `json_path`, not into its check"
             else:
                 continue
@@ -225,11 +240,13 @@ class CheckRules:
         self._item(check, place, 0)
 
     def _follow_up(self, item: dict[str, Any], path: DocumentPath, depth: int) -> None:
+        """`path`: the place of its words."""
+        checks = (*path[:-1], "checks")
         if depth > MOST_FOLLOW_UPS:
-            self._error("followup-too-deep", (*path, "prompt"), f"at most {MOST_FOLLOW_UPS} follow-ups can be nested")
-            self.findings.hidden.append((*path, "checks"))
+            self._error("followup-too-deep", path, f"at most {MOST_FOLLOW_UPS} follow-ups can be nested")
+            self.findings.hidden.append(checks)
             return
-        self.walk(item.get("checks"), (*path, "checks"), depth)
+        self.walk(item.get("checks"), checks, depth)
 
     def _reachable(self, items: list[Any], path: DocumentPath, always: str, *, all_fail: bool = False) -> str:
         """With `followups: first`, a follow-up that applies whenever this list fails keeps all later ones from being
@@ -240,12 +257,13 @@ class CheckRules:
             return ""
         for item, place in _mappings(items, path):
             inside = self._reachable_inside(item, place, always)
-            if "prompt" in item and inside:
+            said = follow_up_key(item)
+            if said is not None and inside:
                 message = f"never sent: {inside} always comes first (set `followups: all` to try both)"
-                self._warn("unreachable-followup", (*place, "prompt"), message)
+                self._warn("unreachable-followup", (*place, said), message)
             if all_fail and inside:
                 always = inside
-            elif "prompt" in item and not always and (all_fail or self._is_lone_prompt(item)):
+            elif said is not None and not always and (all_fail or self._is_lone_prompt(item)):
                 always = BEFORE
         return always
 
@@ -262,7 +280,8 @@ class CheckRules:
         return always
 
     def _is_lone_prompt(self, item: dict[str, Any]) -> bool:
-        return "prompt" in item and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
+        says = follow_up_key(item) is not None
+        return says and not any(key in item for key in self.kinds) and not _unknown_keys(item, self.kinds)
 
 
 class CaseRules(CheckRules):
@@ -291,6 +310,7 @@ class CaseRules(CheckRules):
                 message = f"each item has one check: {names} need an item each, with its own dash"
                 self._error("multiple-check-keys", place, message, key=False)
             self._answers_back(item, place)
+            self._count(item, place)
             for inner, where in _inner_items(item[rules[0]], (*place, rules[0])):
                 self._item_of_whole(inner, where)
 
@@ -312,10 +332,14 @@ def _misplaced_keys(item: dict[str, Any], path: DocumentPath, depth: int) -> Ite
     if item.get("every_turn") and depth:
         message = "`every_turn` belongs to the first level: a follow-up's checks see one reply only"
         yield Violation("unknown-key", (*path, "every_turn"), message, key=True)
-    for key in ("hint", "ask"):
-        if key in item and "prompt" not in item:
+    for key in ("hint", "ask", "times"):
+        if key in item and follow_up_key(item) is None:
             message = f"`{key}` belongs to a follow-up; add its `prompt`"
             yield Violation("unknown-key", (*path, key), message, key=True)
+    for key, why in (("prompt", "both say what is sent"), ("times", "both say how often something is sent")):
+        if key in item and "prompts" in item:
+            message = f"`{key}` and `prompts` {why}; keep one of them"
+            yield Violation("conflicting-keys", (*path, "prompts"), message, key=True)
 
 
 def _mappings(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any], DocumentPath]]:
@@ -352,7 +376,7 @@ def _unknown_keys(item: dict[str, Any], kinds: frozenset[str]) -> list[str]:
 
 def _names_anything(item: dict[str, Any]) -> bool:
     """Whether the item has a follow-up, or a key that is already reported as unknown."""
-    return "prompt" in item or "checks" in item or bool(_unknown_keys(item, frozenset()))
+    return follow_up_key(item) is not None or "checks" in item or bool(_unknown_keys(item, frozenset()))
 
 
 def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
@@ -363,12 +387,27 @@ def find_conflicts(case: dict[str, Any], path: DocumentPath) -> Iterator[Violati
             message = f"`{first}` and `{second}` both say {what}; keep one of them"
             yield Violation("conflicting-keys", (*path, later), message, key=True)
     yield from find_conflicts_of_tools(case.get("tools"), (*path, "tools"))
+    yield from _conflicts_of_reply(case, path)
     inner = case.get("execution")
     if "evaluators" in case and isinstance(inner, dict) and "evaluators" in inner:
         message = "evaluators are given both here and under `execution`; keep one of the lists"
         yield Violation("conflicting-keys", (*path, "evaluators"), message, key=True)
     yield from _misplaced_tools(case.get("input_messages"), (*path, "input_messages"))
     yield from _faults_of_plan(case, path)
+
+
+def _conflicts_of_reply(holder: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """Several ways to find the part of a reply, or none."""
+    reply = holder.get("reply")
+    if not isinstance(reply, dict):
+        return
+    ways = [key for key in reply if key in ("regex", "json_path", "python")]
+    if len(ways) > 1:
+        message = f"`{ways[0]}` and `{ways[1]}` both say which part of a reply is checked; keep one of them"
+        yield Violation("conflicting-keys", (*path, "reply", ways[1]), message, key=True)
+    elif not ways and "strip" not in reply:
+        message = "`reply` needs `regex`, `json_path`, `python` or `strip`"
+        yield Violation("missing-field", (*path, "reply"), message)
 
 
 def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
@@ -384,6 +423,7 @@ def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violat
                 message = f"unknown key `{key}` in a case; {advice.words}"
                 yield Violation("unknown-key", (*path, key), message, key=True, instead=advice.instead)
     for turn, place in _mappings(case.get("turns"), (*path, "turns")):
+        yield from _conflicts_of_reply(turn, place)
         yield from _misplaced_tools(turn.get("messages"), (*place, "messages"))
         names = {"messages": "prompt", "input": "prompt", "expected_output": "expected", "assertions": "assert"}
         yield from find_two_names([(*place, key) for key in turn], names)
@@ -409,6 +449,7 @@ def _from(place: DocumentPath, other: DocumentPath) -> str:
 def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
     """Contradictory keys of a suite."""
     yield from find_conflicts_of_tools(suite.get("tools"), ("tools",))
+    yield from _conflicts_of_reply(suite, ())
     metadata = suite.get("metadata")
     if isinstance(metadata, dict):
         yield from find_two_names((("metadata", key) for key in metadata), other_names("metadata"))

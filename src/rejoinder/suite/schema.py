@@ -8,7 +8,7 @@ missing partner key), `x-check` (this property is a check), `x-rule` (the place 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import isfinite, isnan
 from pathlib import Path
@@ -28,7 +28,7 @@ from rejoinder.suite.foreign import (
     same_as,
     say_the_same,
 )
-from rejoinder.words.numbers import listed
+from rejoinder.words.numbers import count, listed
 
 Kind: TypeAlias = Literal["suite", "targets", "config", "case"]
 
@@ -52,7 +52,7 @@ _ITEM_WORDS = {
 }
 """The word for an item of each list."""
 _PART_KEYS = {"type", "value"}
-FOLLOW_UP_KEYS = ("prompt", "checks", "hint", "ask")
+FOLLOW_UP_KEYS = ("prompt", "prompts", "times", "checks", "hint", "ask")
 """Keys that make an item a follow-up, or belong to one."""
 _SWITCHES = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
@@ -60,6 +60,7 @@ _SWITCHES = {
 }
 _FORMS = {
     "latency": "must be a number of seconds, or a time such as `500ms`, `4s` or `2min`",
+    "reply": "must be `whole`, or a mapping with `regex`, `json_path`, `python` or `strip`",
     "flags": "may have the letters i, m, s and x",
     "marker": "must contain `{Role}`, `{role}` or `{ROLE}` in the place of the role",
     **dict.fromkeys(("call", "python"), "must be `module:function`"),
@@ -76,7 +77,7 @@ _LACKS_PARTNER = {
     "prompt-without-checks": ("prompt requires checks to be defined: add the checks for the reply to this follow-up"),
     "checks-without-prompt": "`checks` in an item belong to a follow-up; add the `prompt` that is sent before them",
 }
-_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn"})
+_BESIDE_A_CHECK = frozenset({"threshold", "weight", "required", "name", "metric", "every_turn", "count"})
 _OF_TURNS = ("input_messages", "expected_messages")
 """Keys of cases that have other names in turns."""
 _ROLES = {
@@ -122,6 +123,11 @@ class Violation(Struct, frozen=True):
     """The right word, if one word is wrong: the key, or else the value."""
     quote: bool | None = None
     """Whether adding quotes around the value (True), or removing them (False), would fix it."""
+
+
+def follow_up_key(item: Mapping[str, Any]) -> str | None:
+    """The key of an item that holds the words of its follow-up; None if it has no follow-up."""
+    return next((key for key in ("prompt", "prompts") if key in item), None)
 
 
 @lru_cache(maxsize=1)
@@ -284,7 +290,7 @@ def _type(fault: _Fault) -> Iterator[Violation]:
     if isinstance(value, float) and not isfinite(value) and wants_number:
         yield _beyond_numbers(fault)
         return
-    message = _must_be(fault, types)
+    message = _must_be(fault, _list(types))
     quote = instead = None
     if fault.key == "pass" and type(value) is int:
         instead = f'"{value} of {value + 1}"'
@@ -343,6 +349,12 @@ def _required(fault: _Fault) -> Iterator[Violation]:
 
 def _dependent(fault: _Fault) -> Iterator[Violation]:
     code = fault.rule["x-codes"][fault.details["property"]]
+    yield Violation(code, fault.path, _LACKS_PARTNER[code])
+
+
+def _any_of(fault: _Fault) -> Iterator[Violation]:
+    """None of several partners of a key is there."""
+    code = fault.rule["x-code"]
     yield Violation(code, fault.path, _LACKS_PARTNER[code])
 
 
@@ -414,6 +426,11 @@ def _length(fault: _Fault) -> Iterator[Violation]:
     yield Violation(code, fault.path, f"{fault.name} {f'is empty{remedy}' if remedy else 'must not be empty'}")
 
 
+def _too_many(fault: _Fault) -> Iterator[Violation]:
+    message = f"{fault.name} may have at most {count(fault.rule['maxItems'], 'item')}, not {len(fault.value)}"
+    yield Violation("out-of-range", fault.path, message)
+
+
 def _pattern(fault: _Fault) -> Iterator[Violation]:
     if "x-code" in fault.rule:
         yield from _length(fault)
@@ -436,7 +453,8 @@ def _pattern(fault: _Fault) -> Iterator[Violation]:
 def _enum(fault: _Fault) -> Iterator[Violation]:
     options = [str(option) for option in fault.details["options"]]
     advice = _meant_option(fault, options)
-    message = _must_be(fault, options) + (f"; {advice.words}" if advice and fault.value is not None else "")
+    message = _must_be(fault, listed([f"`{one}`" for one in options], "or"))
+    message += f"; {advice.words}" if advice and fault.value is not None else ""
     code = fault.rule.get("x-code") or ("out-of-range" if isinstance(fault.value, str) else "wrong-type")
     yield Violation(code, fault.path, message, instead=advice.instead if advice else None)
 
@@ -468,6 +486,8 @@ _EXPLANATIONS = {
     "type": _type,
     "required": _required,
     "dependentRequired": _dependent,
+    "anyOf": _any_of,
+    "maxItems": _too_many,
     **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), _unexpected),
     **dict.fromkeys(("minLength", "minItems"), _length),
     "pattern": _pattern,
@@ -480,10 +500,10 @@ def _list(words: list[str]) -> str:
     return listed([_TYPE_WORDS.get(word, f"`{word}`") for word in words], "or")
 
 
-def _must_be(fault: _Fault, words: list[str]) -> str:
+def _must_be(fault: _Fault, wanted: str) -> str:
     if fault.value is None:
-        return f"{fault.name} has no value; it must be {_list(words)}"
-    return f"{fault.name} must be {_list(words)}, not {_name_value(fault.value)}"
+        return f"{fault.name} has no value; it must be {wanted}"
+    return f"{fault.name} must be {wanted}, not {_name_value(fault.value)}"
 
 
 def _name_value(value: Any) -> str:

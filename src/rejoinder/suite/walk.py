@@ -71,6 +71,11 @@ class Built(Struct, frozen=True):
         return any(problem.severity == "error" and _key_of(problem.path) in keys for problem in self.problems)
 
 
+def _is_key(key: str, value: Any) -> bool:
+    """Whether a column is a key of the case. A text under `reply` is a reply that was recorded elsewhere."""
+    return key != "reply" or isinstance(value, dict)
+
+
 def _key_of(path: str) -> str:
     """The key of a case, or of `defaults`, that contains a place."""
     steps = read_path(path)
@@ -151,7 +156,8 @@ class Walker:
                 yield row
                 continue
             number += 1
-            own = {key: value for key, value in row.values.items() if key in keys and value not in ("", None)}
+            mine = {key for key in row.values if key in keys and _is_key(key, row.values[key])}
+            own = {key: row.values[key] for key in row.values if key in mine and row.values[key] not in ("", None)}
             if row.is_text:
                 own = {key: _from_cell(key, value) for key, value in own.items()}
                 if survey(own)[1] > MOST_DEPTH:
@@ -163,7 +169,7 @@ class Walker:
             own, problems, touched = self._check_row(own, at, row.source)
             data, origins = self._with_defaults(own)
             place = CasePlace(write_path(at), row.source, self.context.source)
-            variables = {key: value for key, value in row.values.items() if key not in keys}
+            variables = {key: value for key, value in row.values.items() if key not in mine}
             vars_at = origins.get("vars", place.at)
             names = self._names(data, {**variables, **own.get("vars", {})} or None, vars_at, problems)
             yield from self._build_all(

@@ -96,10 +96,22 @@ class Document:
 
     def has(self, path: Sequence[str | int]) -> bool:
         """Whether a value exists at a path."""
-        node = self.node
-        for step in path:
-            _, node = _step(node, step) or (None, None)
-        return node is not None
+        return self._node(path) is not None
+
+    def last_line(self, path: Sequence[str | int]) -> int:
+        """The line on which the value at a path ends; of the document if there is none."""
+        node = self._node(path) or self.node
+        while isinstance(node, CollectionNode) and node.value and not node.flow_style:
+            last = node.value[-1]
+            node = last if isinstance(last, Node) else last[1]
+        if node is None:
+            return 1
+        at_the_start = node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line
+        return node.end_mark.line + (0 if at_the_start else 1)
+
+    def scalar_places(self) -> list[tuple[int, int]]:
+        """The first and last positions of all texts, in order: no comment begins inside them."""
+        return sorted((one.start_mark.index, one.end_mark.index) for one in _scalars(self.node))
 
     def scalar_span(self, path: Sequence[str | int]) -> tuple[int, int] | None:
         """The columns of a value that fits on one line; None for everything else."""
@@ -114,10 +126,14 @@ class Document:
         return None if node is None else node.value
 
     def _scalar(self, path: Sequence[str | int]) -> ScalarNode | None:
+        node = self._node(path)
+        return node if isinstance(node, ScalarNode) else None
+
+    def _node(self, path: Sequence[str | int]) -> Node | None:
         node = self.node
         for step in path:
             _, node = _step(node, step) or (None, None)
-        return node if isinstance(node, ScalarNode) else None
+        return node
 
     def key_nodes(self) -> Generator[tuple[DocumentPath, ScalarNode]]:
         """Every plain-text key with its path, in document order; only the first of duplicate keys."""

@@ -44,8 +44,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from rejoinder.testing.assertions import assert_no_worse as assert_no_worse
     from rejoinder.testing.assertions import assert_passed as assert_passed
     from rejoinder.testing.assertions import assert_rate as assert_rate
@@ -58,6 +56,7 @@ if TYPE_CHECKING:
     from rejoinder.testing.matchers import assert_passed_count as assert_passed_count
     from rejoinder.testing.matchers import assert_rate_above as assert_rate_above
     from rejoinder.testing.matchers import assert_rate_below as assert_rate_below
+    from rejoinder.testing.runner import Runner as Runner
     from rejoinder.testing.server import FakeServer as FakeServer
     from rejoinder.testing.suite_cases import SuiteCase as SuiteCase
     from rejoinder.testing.suite_cases import cases as cases
@@ -74,6 +73,7 @@ _NAMES = {
     "rejoinder.testing.matchers": (
         "assert_all_passed assert_failed_count assert_passed_count assert_rate_above assert_rate_below"
     ),
+    "rejoinder.testing.runner": "Runner",
     "rejoinder.testing.server": "FakeServer",
     "rejoinder.testing.suite_cases": "SuiteCase cases",
     "rejoinder.testing.values": "Answer Fault Received ToolCall embed",
@@ -83,9 +83,11 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 __all__ = [*_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll] - all are names
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rejoinder.testing' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # to type checkers, a name that is not above is a mistake
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'rejoinder.testing' has no attribute {name!r}")
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)

@@ -7,14 +7,16 @@ unfinished run and a run without a rate fail them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast
 
-from rejoinder.errors import UsageError
+from rejoinder.errors import RejoinderError, UsageError
 from rejoinder.gates.rules import COMPARING
+from rejoinder.library.explaining import explain
+from rejoinder.library.rows import CaseVerdict
 from rejoinder.model import Result, Summary
 from rejoinder.model.figures import NoRate, Rate
 from rejoinder.model.runs import TargetSummary
-from rejoinder.report.failure import explain, failure_words
+from rejoinder.report.failure import failure_words
 from rejoinder.report.gate import result_words, write_rules
 from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
@@ -22,6 +24,9 @@ from rejoinder.spelling import did_you_mean
 from rejoinder.views.cases import tried_cases
 from rejoinder.words.figures import no_rate_words, rate_words, sample_words
 from rejoinder.words.numbers import count
+
+if TYPE_CHECKING:
+    import pytest
 
 RateOf: TypeAlias = Literal["final", "first_try"]
 """The pass rate after all follow-ups, or before any."""
@@ -32,13 +37,28 @@ _NAMES = {"final": "final pass rate", "first_try": "first-try pass rate"}
 _FORM = Form(symbols=True)
 
 
-def assert_passed(found: RunReport | Result) -> None:
-    """Fail unless a run passed, or one of its results. A case of several trials passes by its own rule; one in
+def hides(info: pytest.ExceptionInfo[BaseException] | None) -> bool:
+    """Whether pytest leaves a module of assertions out of a traceback. A mistake in the module itself is shown."""
+    return info is None or isinstance(info.value, AssertionError | RejoinderError)
+
+
+__tracebackhide__ = hides
+
+
+def assert_passed(found: RunReport | CaseVerdict | Result) -> None:
+    """Fail unless a run passed, or one of its cases or results. A case of several trials passes by its own rule; one in
     quarantine does not count."""
+    if isinstance(found, CaseVerdict):
+        if found.status not in ("passed", "apart"):
+            fail(explain(found))
+        return
     if isinstance(found, Result):
         if found.status != "passed" or found.is_spoilt:
             fail(explain(found))
         return
+    if not isinstance(cast("object", found), RunReport):
+        what = f"a report, a case or a result is expected, and not a {type(found).__name__}"
+        raise UsageError(what, "Give a report, or one of its `cases` or `results`.")
     refuse_unfinished(found)
     if found.summary.exit_code != 0 or not found.summary.finished:
         fail(_failures(found))
@@ -148,7 +168,6 @@ def rate_told(rate: Rate, of: RateOf = "final") -> str:
 
 def fail(words: str, report: RunReport | None = None) -> NoReturn:
     """Raise AssertionError. `report`: its first failures are shown below."""
-    __tracebackhide__ = True
     raise AssertionError(words if report is None else f"{words}\n{_failures(report)}".rstrip())
 
 

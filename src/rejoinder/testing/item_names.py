@@ -29,8 +29,9 @@ class ItemNames:
         """`target` and `variant` are empty if they tell nothing apart."""
         inside = "-".join(_plain(part) for part in (target, variant) if part)
         name = f"{_plain(case)}[{inside}]" if inside else _plain(case)
-        self._taken[name] += 1
-        number = self._taken[name]
+        key = name.removesuffix("]") if "[" in name else name  # pytest takes `a[x` and `a[x]` for the same item
+        self._taken[key] += 1
+        number = self._taken[key]
         return name if number == 1 else self.name(f"{case}#{number}", target, variant)
 
 

@@ -10,6 +10,7 @@ from rejoinder.runs.report import RunReport
 from rejoinder.testing.assertions import (
     assert_passed,
     fail,
+    hides,
     part_of,
     rate_in,
     rate_told,
@@ -18,6 +19,7 @@ from rejoinder.testing.assertions import (
     refuse_unfinished,
 )
 
+__tracebackhide__ = hides
 assert_all_passed = assert_passed
 
 

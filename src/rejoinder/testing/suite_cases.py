@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from rejoinder.engine.plan import is_selected
 from rejoinder.errors import UsageError
-from rejoinder.library.suites import Suite, load
+from rejoinder.library.suites import Suite, Suites, each_of, load
 from rejoinder.model.results import CaseName
 from rejoinder.runs.names import name_on
 from rejoinder.runs.options import Selection
@@ -38,7 +37,7 @@ class SuiteCase(Struct, frozen=True):
         return Selection(cases=(self.id,), pairs=(name,))
 
 
-def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | None = None) -> pytest.MarkDecorator:
+def cases(suite: Suites, *, tags: Sequence[str] = (), target: str | None = None) -> pytest.MarkDecorator:
     """Parametrise a test by `case`, a `SuiteCase` for each case of a suite, target and variant. `tags`: only cases with
     one of them. Tags are marks; a case in quarantine is an expected failure. Nothing is sent. A suite needs no target
     if the test gives one: `rejoinder.run(case, target=bot)`.
@@ -51,23 +50,25 @@ def cases(suite: Suite | str | Path, *, tags: Sequence[str] = (), target: str | 
 
     from rejoinder.testing.marks import marks_of
 
-    suite = suite if isinstance(suite, Suite) else load(suite, target=target)
-    selection = Selection(tags=tuple(tags))
+    suites, selection = load(each_of(suite), target=target), Selection(tags=tuple(tags))
     found = [
-        (case, name_on(suite.loaded, case, target))
-        for case in suite.cases
+        (one, case, name_on(one.loaded, case, target))
+        for one in suites
+        for case in one.cases
         if is_selected(case, selection)
         for target in case.targets or ("",)
     ]
     if not found:
-        raise UsageError(f"{suite.loaded.path} has no such case", "Check `tags`.")
-    several, names = len({name.target for _, name in found}) > 1, ItemNames()
+        raise UsageError(
+            f"{', '.join(one.loaded.path for one in suites) or 'the list'} has no such case", "Check `tags`."
+        )
+    several, names = len({name.target for _, _, name in found}) > 1, ItemNames()
     parameters = [
         pytest.param(
-            SuiteCase(suite, name, case.tags),
+            SuiteCase(one, name, case.tags),
             id=names.name(name.id, name.target if several else "", name.variant),
             marks=list(marks_of(case)),
         )
-        for case, name in found
+        for one, case, name in found
     ]
     return pytest.mark.parametrize("case", parameters)

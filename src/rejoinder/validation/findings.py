@@ -15,7 +15,7 @@ from rejoinder.suite.configuration import open_project, read_configuration
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.discover import FileKind, find_files, kind_of
 from rejoinder.suite.load import read_suite
-from rejoinder.suite.source import Source
+from rejoinder.suite.source import Source, SuiteText
 from rejoinder.suite.targets import Targets, read_targets_file
 from rejoinder.suite.walk import Built
 from rejoinder.suite.yaml import paused_collector
@@ -50,22 +50,26 @@ class Report(Struct, frozen=True):
         return sum(len(file.warnings) for file in self.files)
 
 
-def validate(*paths: str | Path, targets_file: Path | None = None, strict: bool = False) -> Report:
-    """Check files, and all suites of folders. Without a path: the suite of the working directory.
+def validate(*given: str | Path | SuiteText, targets_file: str | Path | None = None, strict: bool = False) -> Report:
+    """Check files, all suites of folders, and suites that are not files. Without any: the suite of the working
+    directory.
 
     Keys, secrets and environment variables that are missing are warnings; with `strict` they are errors.
     """
-    options = LoadOptions(targets_file=targets_file, missing="error" if strict else "warning")
+    file = None if targets_file is None else Path(targets_file)
+    options = LoadOptions(targets_file=file, missing="error" if strict else "warning")
     with paused_collector():
-        return _validate([Path(path) for path in paths], options)
+        return _validate([one if isinstance(one, SuiteText) else Path(one) for one in given], options)
 
 
-def _validate(paths: list[Path], options: LoadOptions) -> Report:
-    files, passed_over = find_files(paths)
+def _validate(given: list[Path | SuiteText], options: LoadOptions) -> Report:
+    texts, paths = [one for one in given if isinstance(one, SuiteText)], [one for one in given if isinstance(one, Path)]
+    files, passed_over = find_files(paths) if paths or not texts else ([], [])
     by_file: dict[str, list[Problem]] = {}
-    for file in files:
-        by_file.setdefault(display_path(file.absolute(), Path.cwd()), [])
-        for problem in validate_file(file, options):
+    for origin in (*files, *texts):
+        path = origin.path if isinstance(origin, SuiteText) else origin
+        by_file.setdefault(display_path(path.absolute(), Path.cwd()), [])
+        for problem in validate_file(origin, options):
             problems = by_file.setdefault(problem.file, [])
             if problem not in problems[-200:]:  # a shared targets file is read for each suite
                 problems.append(problem)
@@ -79,11 +83,13 @@ def _report(file: str, problems: list[Problem]) -> FileReport:
     return FileReport(file, of("error"), of("warning"))
 
 
-def validate_file(path: Path, options: LoadOptions = ONLY_CHECKED) -> list[Problem]:
-    return _VALIDATORS[kind_of(path)](path, options)
+def validate_file(origin: Path | SuiteText, options: LoadOptions = ONLY_CHECKED) -> list[Problem]:
+    if isinstance(origin, SuiteText):
+        return _validate_suite(origin, options)
+    return _VALIDATORS[kind_of(origin)](origin, options)
 
 
-def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
+def _validate_suite(origin: Path | SuiteText, options: LoadOptions) -> list[Problem]:
     """Problems from loading and formatting a suite, and problems for which `run` would refuse it."""
     readiness = Readiness()
 
@@ -91,7 +97,7 @@ def _validate_suite(path: Path, options: LoadOptions) -> list[Problem]:
         yield from review_case(built, source, suite)
         yield from readiness.review(built, source, suite)
 
-    loaded = read_suite(path, options, review=review)
+    loaded = read_suite(origin, options, review=review)
     problems = all_problems(loaded, options, readiness.review_targets(loaded, options.missing))
     return problems + list(_foreign_targets(loaded.targets))
 

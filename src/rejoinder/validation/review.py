@@ -177,9 +177,10 @@ def _shown(verdict: Verdict) -> str:
 
 def _given_away(level: Level, case: Case) -> Iterator[tuple[FollowUp, str]]:
     """The follow-ups whose words, as far as known, pass a text check of their own level; and that check. Excludes
-    follow-ups that are marked so, and the ready-made ones."""
+    follow-ups that are marked so, the ready-made ones, and words that are said again."""
     for follow_up in follow_ups_of(level):
-        if follow_up.hint != "answer" and follow_up.at.endswith(".prompt"):
+        is_new = not follow_up.again or not follow_up.at.endswith(".prompt")
+        if follow_up.hint != "answer" and is_new and not follow_up.at.endswith(".ready_followups"):
             words = "".join(piece for piece in follow_up.prompt if isinstance(piece, str))
             own = (item.check for item in follow_up.level.items if item.check is not None)
             checks = tuple(answer for check in own for answer in answers_of(check))

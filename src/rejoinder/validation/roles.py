@@ -120,12 +120,16 @@ def _with_settings(suite: Suite, target: Target, variant: str) -> Target:
     return structs.replace(target, settings={**changed, **kept}, variant=variant)
 
 
-def no_target(suite: Suite, case_id: str) -> UsageError:
+class NoTarget(UsageError):
+    """A suite names no target for a case."""
+
+
+def no_target(suite: Suite, case_id: str) -> NoTarget:
     """The error if a suite names no target: the known targets, and the command that chooses one."""
     names = answering_targets(suite)
     if not names:
         what = f"no target is set for case `{case_id}` of {suite.path}"
-        return UsageError(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
+        return NoTarget(what, "Name a model: `-m openai/gpt-5-mini`, or `metadata: {model: openai/gpt-5-mini}`.")
     known = listed([f"`{name}`" for name in names[:_MOST_LISTED]])
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     what = f"{suite.path} does not say which target answers case `{case_id}`; the targets are {known}{more}"
@@ -135,7 +139,7 @@ def no_target(suite: Suite, case_id: str) -> UsageError:
         f"`-m {names[0]}` runs one, `-m {','.join(first)}` runs {every}; in the suite, `target: {names[0]}` names one"
         f" and `target: [{', '.join(first)}]` names {every}."
     )
-    return UsageError(what, hint)
+    return NoTarget(what, hint)
 
 
 def answering_targets(suite: Suite) -> list[str]:

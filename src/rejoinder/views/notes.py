@@ -45,6 +45,7 @@ NoteKind: TypeAlias = Literal[
     "given-up",
     "uncalibrated",
     "judged-itself",
+    "replayed",
     "in-doubt",
     "stale",
     "faults",
@@ -74,6 +75,8 @@ def notes_of(receipt: Receipt, summary: Summary) -> Iterator[Note]:
         yield Note("uncalibrated", text, warns=True)
     if receipt.judges_itself:
         yield Note("judged-itself", "the target judged its own replies; name another with `judge_target`", warns=True)
+    if receipt.replayed:
+        yield Note("replayed", replayed_words(receipt.replayed), warns=True)
     if receipt.in_doubt:
         yield Note("in-doubt", doubt_words(receipt.in_doubt), warns=True)
     yield from (Note("stale", text, warns=True) for text in stale_words(receipt.stale or ()))
@@ -107,6 +110,11 @@ def _uncalibrated(judges: Iterable[JudgeSummary]) -> Iterator[str]:
         yield f"uncalibrated judge: {name} was never tested against human labels (`rejoinder judge test`); {told}"
     if len(counted) > MOST_JUDGES:
         yield f"uncalibrated: {count(len(counted) - MOST_JUDGES, 'more judge')}"
+
+
+def replayed_words(names: tuple[str, ...]) -> str:
+    what = f"{_listed_targets(names)} (your own code or server)"
+    return f"answered from cassettes, not asked: {what}; this run cannot tell about changes there"
 
 
 def doubt_words(calls: int) -> str:
@@ -200,9 +208,13 @@ def cache_notes(use: CacheUse | None) -> list[str]:
 
 
 def _always_asked_words(names: tuple[str, ...]) -> str:
-    shown = listed([f"`{name}`" for name in names[:MOST_ALWAYS_ASKED]])
+    rule = "only LLM APIs at their vendors' addresses are, unless a target says `cache: true`"
+    return f"not cached: {_listed_targets(names)} ({rule})"
+
+
+def _listed_targets(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - MOST_ALWAYS_ASKED} more" if len(names) > MOST_ALWAYS_ASKED else ""
-    return f"not cached: {shown}{more} (only LLM APIs are, unless a target says `cache: true`)"
+    return listed([f"`{name}`" for name in names[:MOST_ALWAYS_ASKED]]) + more
 
 
 def cache_words(use: CacheUse) -> str:

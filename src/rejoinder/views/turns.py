@@ -16,11 +16,13 @@ from rejoinder.views.deeds import not_allowed
 from rejoinder.views.rows import names_model
 from rejoinder.words.checks import called, described, found_by, is_over_time, says_no_more
 from rejoinder.words.figures import price_words, usage_words
-from rejoinder.words.numbers import count, score_words, seconds, share
+from rejoinder.words.numbers import beginning, count, score_words, seconds, share
 
 MOST_DEEP = 50
 """Levels of checks inside checks that are shown; a suite has fewer."""
 _USUAL_STOPS = frozenset(("end_turn", "stop", "completed"))
+LONGEST_PART = 200
+"""Characters of the checked part of a reply that are shown."""
 _FORBIDS = frozenset({"not", "not_match", "never"})
 """Kinds of checks that fail where they find something."""
 
@@ -123,6 +125,8 @@ class TurnView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """`2 of 3 checks failed`; empty where the outcome says it."""
     response: str | None = None
     """None if there was no reply."""
+    part: str = ""
+    """The beginning of the part that was checked, if it was not the whole response."""
     same_as: int | None = None
     """The first turn with the same words, if this is the reply to a follow-up."""
     near: NearView | None = None
@@ -221,6 +225,7 @@ def view_turn(turn: TurnResult, result: Result) -> TurnView:
         outcome=_outcome(turn, result),
         word=_word(turn),
         response=turn.response,
+        part=_part(turn),
         miss=_miss(turn),
         label=turn_words(turn, result),
         nested=is_nested(turn, result),
@@ -276,6 +281,8 @@ def _word(turn: TurnResult) -> str:
 
 
 def _notes(turn: TurnResult) -> Iterator[str]:
+    if turn.part is not None:
+        yield f"checked: {_part(turn)}"
     if turn.cached:
         yield "from the cache: an earlier run used these tokens and this cost"
     if turn.retries:
@@ -294,6 +301,10 @@ def _notes(turn: TurnResult) -> Iterator[str]:
         yield f"the agent stopped: {turn.stop_reason}"
     if turn.continued:
         yield "the run was killed here, and the agent continued its session from before this turn"
+
+
+def _part(turn: TurnResult) -> str:
+    return "" if turn.part is None else beginning(" ".join(turn.part.split()), LONGEST_PART)
 
 
 def _asked_by(turn: TurnResult, turns: Iterable[TurnResult]) -> AskedByView | None:

@@ -2,49 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import pytest
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import rejoinder
 from rejoinder.errors import UsageError
+from rejoinder.exports.junit import properties_of_run
 from rejoinder.library.report import RunReport
-from rejoinder.model.figures import NoRate
 from rejoinder.testing.suite_cases import SuiteCase
-from rejoinder.words.figures import rate_words
 
 if TYPE_CHECKING:
-    from rejoinder.api import Suites
-Chosen: TypeAlias = "tuple[Suites, dict[str, Any]]"
+    from pathlib import Path
+
+    import pytest
+
+    from rejoinder.api import OnProgress
+    from rejoinder.engine.observer import Observer
+    from rejoinder.library.suites import Suites
+    from rejoinder.library.targets import AnyTarget
+    from rejoinder.runs.options import Answers, Limits, Pace, Selection, Trust
+
+
+class RunKeys(TypedDict, total=False):
+    """The options of `rejoinder.run`."""
+
+    target: AnyTarget | None
+    repeat: int
+    selection: Selection
+    pace: Pace
+    limits: Limits
+    answers: Answers
+    trust: Trust
+    on_progress: OnProgress | None
+    runs_folder: str | Path | None
+    observer: Observer | None
 
 
 class Runner:
-    """Runs suites for one test. It accepts the options of `rejoinder.run`."""
+    """Runs suites for one test: the fixture `rejoinder`. It accepts the options of `rejoinder.run`."""
 
     def __init__(self, node: pytest.Item) -> None:
         self._node = node
         self.reports: list[RunReport] = []
         """The runs of this test."""
 
-    def run(self, suite: SuiteCase | Suites, **options: Any) -> RunReport:
+    def run(self, suite: SuiteCase | Suites, **options: Unpack[RunKeys]) -> RunReport:
         """Run a suite, or one of its cases."""
         chosen, options = _chosen(suite, options)
         return self._kept(rejoinder.run(chosen, **options))
 
-    async def arun(self, suite: SuiteCase | Suites, **options: Any) -> RunReport:
+    async def arun(self, suite: SuiteCase | Suites, **options: Unpack[RunKeys]) -> RunReport:
         """The same in a coroutine, on its own event loop."""
         chosen, options = _chosen(suite, options)
         return self._kept(await rejoinder.arun(chosen, **options))
 
     def _kept(self, report: RunReport) -> RunReport:
         self.reports.append(report)
-        rate = report.summary.rate
-        told = [] if isinstance(rate, NoRate) else [("rejoinder.pass_rate", rate_words(rate))]
-        self._node.user_properties += [("rejoinder.run", report.run.id), *told]
+        self._node.user_properties += properties_of_run(report)
         return report
 
 
-def _chosen(suite: SuiteCase | Suites, options: dict[str, Any]) -> Chosen:
+def _chosen(suite: SuiteCase | Suites, options: RunKeys) -> tuple[Suites, RunKeys]:
     """A case as its suite with a selection."""
     if not isinstance(suite, SuiteCase):
         return suite, options

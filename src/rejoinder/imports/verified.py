@@ -1,0 +1,31 @@
+"""Checks that were made from another tool's, tried in a suite: what a suite would refuse is a loss, and not an error
+that the user meets later."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rejoinder.suite.load import LoadOptions, read_suite
+from rejoinder.suite.source import SuiteText
+from rejoinder.yaml_text import without_comments
+
+_ELSEWHERE = frozenset(
+    ("missing-environment", "missing-secret", "missing-variable", "unknown-target", "file-not-found", "unfilled-braces")
+)
+"""Codes of problems that depend on the rest of the suite."""
+
+
+def refusal_of(check: dict[Any, Any]) -> str | None:
+    """The reason for which a suite refuses a check; None if it does not."""
+    return _refusal_of(json.dumps(without_comments(check), ensure_ascii=False))
+
+
+@lru_cache(maxsize=4096)
+def _refusal_of(check: str) -> str | None:
+    suite = f'{{"target": "scripted/x", "evals": [{{"prompt": "x", "checks": [{check}]}}]}}'
+    loaded = read_suite(SuiteText(suite, Path("evals.yaml"), has_lines=False), LoadOptions(only_format=True))
+    errors = (one.message for one in loaded.problems if one.severity == "error" and one.code not in _ELSEWHERE)
+    return next(errors, None)

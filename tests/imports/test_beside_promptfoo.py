@@ -1,0 +1,27 @@
+"""promptfoo itself beside its import, on the examples of a checkout: `make test-imports PROMPTFOO=PATH`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit import ROOT
+
+pytestmark = pytest.mark.imports
+LEAST_COMPLETE, LEAST_EQUAL = 250, 0.95
+
+
+def test_verdicts_are_equal_in_what_is_imported_completely() -> None:
+    checkout, modules = os.environ["PROMPTFOO"], ROOT / ".promptfoo" / "node_modules"
+    command = [sys.executable, str(ROOT / "scripts" / "compare_promptfoo.py"), checkout, str(modules)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    Path(ROOT / ".promptfoo" / "compared.txt").write_text(done.stdout)
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["complete"] >= LEAST_COMPLETE
+    assert figures["equal"] >= LEAST_EQUAL * figures["rows"], done.stdout[-5000:]
