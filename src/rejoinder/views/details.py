@@ -248,7 +248,7 @@ def _scores_of(summary: Summary) -> Iterator[_Labelled]:
 
 
 def _is_of_verdicts(score: Scores) -> bool:
-    """Whether each score is 0 or 1 and says what the verdict says: then no scores of this mean are further apart."""
+    """Whether each score is 0 or 1 and says what the verdict says: then no other scores of this mean vary more."""
     mean = score.mean
     if mean is None or score.stdev is None:
         return mean in (0, 1)

@@ -15,7 +15,7 @@ _BEFORE = 40
 """Characters before a place that are quoted, at most; fewer where a sentence or a line begins there."""
 _BEGINS = re.compile(r"[.!?:]\s+|\n\s*")
 _LONGEST_CODE = 20_000
-"""Characters of a reply in which blocks of code are told from words."""
+"""Characters of a reply in which blocks of code stay unchanged."""
 _ANY = re.compile(r"[*_`~#|>\[-]")
 _FENCE = re.compile(r"^[ \t]*(?:`{3}|~{3}).*$", re.MULTILINE)
 _OF_LINES = re.compile(r"^[ \t]*(?:(?:#{1,6}|[-*+])[ \t]+|>[ \t]*)+|^[ \t|:]*-[-|: \t]*$", re.MULTILINE)
@@ -67,8 +67,8 @@ def _cut(words: str, most: int) -> str:
 
 
 def _beginning(before: str, most: int, *, is_whole: bool) -> str:
-    """The last words before a place, from the beginning of a sentence or a line if there is one. `is_whole`: nothing
-    stands before them."""
+    """The last words before a place, from the beginning of a sentence or a line if there is one. `is_whole`: whether
+    the reply begins there."""
     least, size = max(0, len(before) - min(most, _BEFORE)), len(before.rstrip())
     sentences = [found.end() for found in _BEGINS.finditer(before, least, size)]
     if is_whole and not least and not sentences:

@@ -50,7 +50,7 @@ class JudgeData(PageData, frozen=True, kw_only=True, tag="judge"):
     live: bool
     """Whether a test of it is queued or running."""
     is_tested: bool
-    given: list[Given]
+    given: list[HumanLabel]
     """The labels that the page lists, in its order."""
 
 
@@ -221,7 +221,7 @@ def _without_label(desk: Desk, run: str, digest: str, labels: dict[str, LabelRow
 # Labels, those first with which the judge disagrees
 
 
-class Given(Struct, frozen=True):
+class HumanLabel(Struct, frozen=True):
     """A label that somebody gave, with the reply and what the judge said."""
 
     run: str
@@ -230,8 +230,8 @@ class Given(Struct, frozen=True):
     note: str
 
 
-class _Labelled(Struct, frozen=True):
-    given: Given
+class _LabelledReply(Struct, frozen=True):
+    given: HumanLabel
     one: Judged
 
     @property
@@ -239,8 +239,8 @@ class _Labelled(Struct, frozen=True):
         return (self.given.label == "pass") == (self.one.said.state == "passed")
 
 
-def _given(desk: Desk, digest: str, labels: dict[str, LabelRow]) -> list[_Labelled]:
-    found: list[_Labelled] = []
+def _given(desk: Desk, digest: str, labels: dict[str, LabelRow]) -> list[_LabelledReply]:
+    found: list[_LabelledReply] = []
     for run in dict.fromkeys(name.partition(":")[0] for name in labels):
         try:
             look = desk.look(run)
@@ -249,11 +249,11 @@ def _given(desk: Desk, digest: str, labels: dict[str, LabelRow]) -> list[_Labell
         for one in judged_in(look, digest) if look.state != "damaged" else ():
             row = labels.get(one.item.id)
             if row is not None:
-                found.append(_Labelled(Given(run, one.item, row.label, row.note), one))
+                found.append(_LabelledReply(HumanLabel(run, one.item, row.label, row.note), one))
     return sorted(found, key=lambda one: one.agrees)
 
 
-def _labels(number: int, found: Sequence[_Labelled]) -> Markup | None:
+def _labels(number: int, found: Sequence[_LabelledReply]) -> Markup | None:
     if not number:
         return None
     agreed = sum(one.agrees for one in found)
@@ -270,7 +270,7 @@ def _labels(number: int, found: Sequence[_Labelled]) -> Markup | None:
     )
 
 
-def _label(place: int, labelled: _Labelled) -> Markup:
+def _label(place: int, labelled: _LabelledReply) -> Markup:
     given, one = labelled.given, labelled.one
     item, said = one.item, one.said
     name = address(item.suite, item.case, item.target, item.variant or "-", str(item.trial))
