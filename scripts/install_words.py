@@ -16,6 +16,7 @@ from rejoinder._release import PUBLISHED, REPOSITORY
 ROOT = Path(__file__).parent.parent
 ENTRY = ROOT / "scripts" / "schemastore.json"
 _EXTRA = re.compile(r"pip install ['\"](?:\.|rejoinder)\[(\w+)\]['\"]( +# in a checkout of rejoinder)?")
+_BESIDE = re.compile(r"pip install (?:\.|rejoinder) (pytest[\w -]*?)( +# in a checkout of rejoinder)?$", re.MULTILINE)
 _WHOLE = re.compile(r"pip install (?:rejoinder\b|\"rejoinder @ git\+[^\"\s]+\")")
 _ACTION = re.compile(r"(uses: )[\w.-]+/rejoinder@")
 _ADDRESS = re.compile(r"https://github\.com/[\w.-]+/rejoinder\b")
@@ -34,8 +35,13 @@ def in_words(page: str, *, published: bool = PUBLISHED, repository: str = REPOSI
             return f"pip install 'rejoinder[{found[1]}]'"
         return f"pip install '.[{found[1]}]'{checkout if found[2] else ''}"
 
+    def beside(found: re.Match[str]) -> str:
+        if published:
+            return f"pip install rejoinder {found[1]}"
+        return f"pip install . {found[1]}{checkout if found[2] else ''}"
+
     whole = "pip install rejoinder" if published else f'pip install "rejoinder @ git+{repository}"'
-    page = _WHOLE.sub(lambda _: whole, _EXTRA.sub(extra, page))
+    page = _WHOLE.sub(lambda _: whole, _BESIDE.sub(beside, _EXTRA.sub(extra, page)))
     account = repository.removeprefix("https://github.com/").partition("/")[0]
     page = _ACTION.sub(rf"\g<1>{account}/rejoinder@", page)
     return _ADDRESS.sub(lambda _: repository, page)

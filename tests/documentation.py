@@ -17,6 +17,7 @@ its commands are run, and their output has to contaNew message for turn. The pag
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -32,6 +33,7 @@ from fcntl import ioctl
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from rejoinder.testing import Answer, FakeServer
 from tests.kit import ROOT
@@ -300,3 +302,24 @@ def consoles(page: Path) -> list[str]:
 
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+NOTEBOOK = ROOT / "docs/guides/notebook.ipynb"
+_EXECUTE = """
+import json, sys
+import nbformat
+from nbclient import NotebookClient
+
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
+print(json.dumps(notebook.cells))
+"""
+
+
+def executed_notebook(folder: Path) -> list[dict[str, Any]]:
+    """The cells of the guide's notebook with their outputs, executed in a folder by a kernel of Jupyter."""
+    (folder / ".rejoinder").mkdir()
+    command = [sys.executable, "-W", "ignore", "-c", _EXECUTE, str(NOTEBOOK), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

@@ -38,6 +38,7 @@ def install_browser() -> None:
         ask = [sudo, "-n", apt]
     else:
         return
+    ask += ["-o", "DPkg::Lock::Timeout=300"]  # another installation may be running
     install = [*ask, "install", "-y", "--no-install-recommends", "chromium"]
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     print("Installing Debian's Chromium.", flush=True)

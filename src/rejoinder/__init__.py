@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from rejoinder.library.suites import load as load
     from rejoinder.library.suites import loads as loads
     from rejoinder.library.suites import validate as validate
+    from rejoinder.model import ChatMessage as ChatMessage
+    from rejoinder.model import CheckResult as CheckResult
     from rejoinder.model import Evidence as Evidence
     from rejoinder.model import Opinion as Opinion
     from rejoinder.model import Reply as Reply
@@ -95,7 +97,7 @@ _NAMES = {
     "rejoinder.formatting.judge": "format_judge_prompts",
     "rejoinder.formatting.prompt": "format_case to_toon",
     "rejoinder.library.suites": "Suite load loads validate",
-    "rejoinder.model": "Evidence Opinion",
+    "rejoinder.model": "ChatMessage CheckResult Evidence Opinion Reply Request Result TurnResult",
     "rejoinder.model.comparisons": "RunComparison",
     "rejoinder.model.estimates": "RunBounds",
     "rejoinder.model.figures": "GateResult",

@@ -27,7 +27,7 @@ from rejoinder.errors import UsageError, reason_of
 from rejoinder.library.given import load_given
 from rejoinder.library.report import RunReport
 from rejoinder.library.suites import Suites
-from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for
+from rejoinder.library.targets import AnyTarget, OwnTarget, fork_with, load_for, naming_the_argument
 from rejoinder.model import Suite
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.estimates import RunBounds

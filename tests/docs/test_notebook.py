@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.documentation import ROOT
-
-NOTEBOOK = ROOT / "docs/guides/notebook.ipynb"
-EXECUTE = """
-import json, sys
-import nbformat
-from nbclient import NotebookClient
-
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
-print(json.dumps([cell.get("outputs", []) for cell in notebook.cells]))
-"""
+from tests.documentation import NOTEBOOK, ROOT, executed_notebook
 
 
 def test_the_notebook_is_stored_without_outputs_and_named_in_the_guide() -> None:
@@ -31,11 +18,7 @@ def test_the_notebook_is_stored_without_outputs_and_named_in_the_guide() -> None
 
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path) -> None:
-    (tmp_path / ".rejoinder").mkdir()
-    command = [sys.executable, "-W", "ignore", "-c", EXECUTE, str(NOTEBOOK), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    outputs = [one for cell in json.loads(done.stdout.splitlines()[-1]) for one in cell]
+    outputs = [one for cell in executed_notebook(tmp_path) for one in cell.get("outputs", [])]
     printed = "".join(one["text"] for one in outputs if one["output_type"] == "stream")
     shown = [one["data"] for one in outputs if one["output_type"] == "execute_result"]
     assert "name: tables\n" in printed and "<CaseVerdict 'times' on 'demo': passed, 1 of 1 passed>" in printed

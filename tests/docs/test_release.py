@@ -61,6 +61,10 @@ def test_one_setting_changes_them_all() -> None:
     assert after == "pip install 'rejoinder[view]'\n- run: pip install rejoinder\n- uses: someone/rejoinder@main\n"
     before = install_words.in_words("pip install rejoinder", published=False, repository=ADDRESS)
     assert before == f'pip install "rejoinder @ git+{ADDRESS}"'
+    both = "pip install . pytest pytest-xdist  # in a checkout of rejoinder\n"
+    assert install_words.in_words(both, published=True) == "pip install rejoinder pytest pytest-xdist\n"
+    assert install_words.in_words(both, published=False) == both
+    assert install_words.in_words("pip install rejoinder pytest\n", published=False) == "pip install . pytest\n"
     for text in map(text_of, PAGES):
         published = install_words.in_words(text, published=True, repository=ADDRESS)
         assert "OWNER/rejoinder" not in published.replace("`OWNER/rejoinder`", "")

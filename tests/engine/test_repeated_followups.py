@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rejoinder
 from rejoinder.model import Failure, Reply
 from tests.engine.readings import Had, have
-from tests.kit import Project, Raw, bounded, codes, essence, follow, run, scripted, spec
+from tests.kit import KILLED, Project, Raw, bounded, codes, essence, follow, run, run_process, scripted, spec
 
 RIGHT = {"match": "right"}
 AGAIN = follow("Again.", RIGHT, times=3)
@@ -208,3 +208,20 @@ def test_python_suites_write_them(project: Project) -> None:
     case = Case(id="a", prompt="Q", checks=[checks.match("right", follow_up=several), again])
     suite = Suite(target="it", targets=[scripted("it", *["no"] * 3)], evals=[case])
     assert rejoinder.loads(suite.to_yaml()) == suite
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["told.queued", "told.synced"])
+def test_run_that_is_killed_between_two_times_resumes_there(project: Project, point: str) -> None:
+    """With a part of the reply that a function finds: what it returned is not asked for again, either."""
+    project.write("parts.py", "def last(evidence): return evidence.reply.splitlines()[-1]\n")
+    suite = suite_of([{"equals": "right"}, follow("Again.", {"equals": "right"}, times=4)], *["x\nno"] * 3, "x\nright")
+    project.write("evals.yaml", {**suite, "reply": {"python": "parts:last"}})
+    ended = run_process(project.folder, "run", "evals.yaml", REJOINDER_KILL_AT=f"{point}:5")
+    assert ended.code == KILLED
+    document = project.run_json("resume")
+    [result] = document["results"]
+    assert [turn["prompt"] for turn in result["turns"]] == ["Q", *["Again."] * 3]
+    assert [turn["depth"] for turn in result["turns"]] == [0, 1, 1, 1] and result["status"] == "passed"
+    assert [turn["part"] for turn in result["turns"]] == ["no", "no", "no", "right"]
+    assert "intact" in project.run("verify")

@@ -125,7 +125,6 @@ def test_conversational_goldens_are_plans_and_simulated_users(project: Project, 
     assert lamp == {
         "id": "golden-1",
         "name": "Ines returns a lamp",
-        "description": "Ines returns a lamp",
         "execution": {"target": "recorded"},
         "turns": [{"prompt": "The lamp is broken."}, {"prompt": "In May."}],
         "conversation_checks": [{"on": "transcript", "llm_judge": "Ines knows how to return the lamp"}],

@@ -208,6 +208,7 @@ def test_an_import_and_an_export_give_the_evals_back(project: Project) -> None:
             "tags": ["a"],
         },
         {"id": "two", "prompt": "Say hello.", "expected_output": "Hello.", "files": [], "assertions": []},
+        {"id": 3, "prompt": "Sum up.", "files": [], "should_trigger": True, "assertions": ["Is short"]},
     ]
     project.write("skill/SKILL.md", "x")
     project.write("skill/evals/files/invoices.csv", "a\n1\n")

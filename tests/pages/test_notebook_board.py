@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rejoinder
 from rejoinder import Case, FollowUp, Suite, checks
+from tests.documentation import executed_notebook
 from tests.pages.browsing import Screen, Tabs
 from tests.pages.kit import HOSTILE as HOSTILE_TEXTS
 
@@ -43,3 +47,33 @@ def test_a_board_is_readable_and_silent(theme: str, tabs: Tabs, tmp_path: Path, 
     tab.page.screenshot(path=pictures / f"notebook-{theme}.png", full_page=True)
     assert tab.barriers() == []
     tab.assert_quiet()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_notebook_of_the_guide_shows_its_board(theme: str, tabs: Tabs, tmp_path: Path, pictures: Path) -> None:
+    """Executed by a kernel of Jupyter; its outputs are put on a page as they are."""
+    cells = executed_notebook(tmp_path)
+    page, parts = tmp_path / "guide.html", [part for cell in cells for part in shown(cell)]
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>x</title><body style="{THEMES[theme]}">'
+    page.write_text(f"{head}<main><h1>Notebook</h1>{''.join(parts)}</main></body></html>", encoding="utf-8")
+    tab = tabs(screen=Screen(900, theme))
+    tab.page.goto(page.as_uri())
+    board = tab.page.locator(".rejoinder-run")
+    assert board.count() == 1 and "1 of 2 passed" in board.locator(".headline").inner_text()
+    failure = board.locator("details")
+    assert failure.count() == 1 and "product" in failure.locator("summary").inner_text()
+    failure.locator("summary").click()
+    assert "replied: It is 100." in failure.locator("pre").inner_text()
+    assert board.locator("script, a, img, iframe").count() == 0
+    frame = tab.page.locator("table.dataframe")
+    assert frame.count() == 1 and "the reply does not match" in frame.inner_text()
+    tab.page.screenshot(path=pictures / f"notebook-guide-{theme}.png", full_page=True)
+    tab.assert_quiet()
+
+
+def shown(cell: dict[str, Any]) -> Iterator[str]:
+    """A cell as notebooks show it: HTML where there is any, else the text."""
+    yield f"<pre>{escape(cell['source'])}</pre>"
+    for output in cell.get("outputs", ()):
+        data = output.get("data", {})
+        yield data.get("text/html") or f"<pre>{escape(output.get('text') or data.get('text/plain', ''))}</pre>"

@@ -136,37 +136,20 @@ def test_a_failed_assertion_shows_its_words_and_none_of_our_code(project: Projec
     assert "assertions.py" in pytest_in(project, "--full-trace", "-k", "above", on=False).text
 
 
-def test_cases_are_those_of_a_mapping_a_suite_or_several(project: Project) -> None:
-    project.write("evals.yaml", suite(case("one", GOOD)))
-    project.write(
-        "test_given.py",
-        "import rejoinder\n"
-        "from rejoinder.testing import assert_passed, cases\n"
-        f"MAPPING = {suite(case('two', GOOD), name='mapped')!r}\n"
-        "@cases([MAPPING, 'evals.yaml', rejoinder.load(MAPPING)])\n"
-        "def test_each(rejoinder, case):\n"
-        "    assert_passed(rejoinder.run(case))\n"
-        "@cases(MAPPING)\n"
-        "def test_one(rejoinder, case):\n"
-        "    assert_passed(rejoinder.run(case))\n",
-    )
-    names = ("test_each[two]", "test_each[one]", "test_each[two#2]", "test_one[two]")
-    assert pytest_in(project, on=False).outcomes == {f"test_given.py::{name}": "PASSED" for name in names}
-
-
-def test_arun_says_what_to_do_until_there_is_one(project: Project) -> None:
-    """It delegates to `rejoinder.arun`; a version without it says so."""
+def test_arun_runs_on_the_loop_of_the_test(project: Project) -> None:
     project.write("evals.yaml", suite(case("one", GOOD)))
     project.write(
         "test_arun.py",
         "import asyncio\n"
-        "import rejoinder as library\n"
-        "import pytest\n"
         "def test_arun(rejoinder):\n"
-        "    if hasattr(library, 'arun'):\n"
-        "        assert asyncio.run(rejoinder.arun('evals.yaml')).summary.passed == 1\n"
-        "    else:\n"
-        "        with pytest.raises(library.UsageError, match='has no `arun`'):\n"
-        "            asyncio.run(rejoinder.arun('evals.yaml'))\n",
+        "    loops = []\n"
+        "    async def bot(request):\n"
+        "        loops.append(asyncio.get_running_loop())\n"
+        "        return '105'\n"
+        "    async def play():\n"
+        "        report = await rejoinder.arun('evals.yaml', target=bot)\n"
+        "        assert report.summary.passed == 1 and loops == [asyncio.get_running_loop()]\n"
+        "    asyncio.run(play())\n"
+        "    assert len(rejoinder.reports) == 1\n",
     )
     assert pytest_in(project, on=False).outcomes == {"test_arun.py::test_arun": "PASSED"}

@@ -11,7 +11,7 @@ import msgspec
 from rejoinder.checks.base import Context, error_verdict, scored_verdict, verdict
 from rejoinder.checks.registry import grades
 from rejoinder.model import Effort, SkillUsed, ToolCall, Verdict
-from rejoinder.words.numbers import count, listed, shortened
+from rejoinder.words.numbers import count, listed, plural, shortened
 
 LONGEST_NAME = 60
 MOST_NAMED = 6
@@ -56,7 +56,7 @@ def grade_skill_used(check: SkillUsed, context: Context) -> Verdict:
     missing = [name for name in check.names if not any(_is_skill(one, name) for one in used)]
     shown = ", ".join(shortened(name, LONGEST_NAME) for name in used[:MOST_NAMED])
     told = f"the reply uses {shown}" if used else "the reply uses no skill"
-    reason = f"{listed(missing)} {'was' if len(missing) == 1 else 'were'} not used; {told}" if missing else told
+    reason = f"{listed(missing)} {plural(len(missing), 'was', 'were')} not used; {told}" if missing else told
     value = ", ".join(check.names)
     score = 1 - len(missing) / len(check.names)
     return scored_verdict(check, value, not missing, reason, score=score)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rejoinder.cli.grouping import Values, format_option
-from rejoinder.cli.options import LIMITS, PACE, changed_options
+from rejoinder.cli.options import LIMITS, PACE, TRUST, changed_options
 from rejoinder.cli.output import echo, echo_lines, form_for, words, write_data
 from rejoinder.errors import UsageError
 
@@ -85,7 +85,7 @@ def get(name: str, origin: str | None, any_version: bool) -> None:
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Run only the first N cases.")
 @click.option("--repeat", type=click.IntRange(1), metavar="K", help="Run each case K times.")
 @click.option("--dry-run", is_flag=True, help="Show calls and costs without sending anything.")
-@changed_options(**PACE, **LIMITS)
+@changed_options(**PACE, **LIMITS, **TRUST)
 @format_option
 def run(
     name: str,

@@ -84,6 +84,9 @@ def _eval(case: Case, base: Path, losses: list[str]) -> dict[str, Any] | None:
         found["expected_output"] = expected
     files = [part for message in case.messages for part in message.parts if isinstance(part, FilePart)]
     found["files"] = [_path(part, base) for part in files]
+    used = [wanted for item in case.level.items if (wanted := _trigger(item.check)) is not None]
+    if used:
+        found["should_trigger"] = used[0]
     found["assertions"] = [sentence for item in case.level.items for sentence in _sentences(item, case.id, losses)]
     return found | ({"tags": list(case.tags)} if case.tags else {})
 
@@ -119,6 +122,8 @@ def _sentences(item: kinds.Item, case: str, losses: list[str]) -> Iterator[Any]:
                 yield one.text if one.id == str(number) else {"id": one.id, "text": one.text}
         case kinds.LlmJudge() if check.criteria:
             yield check.criteria
+        case kinds.SkillUsed() | kinds.Not(check=kinds.SkillUsed()):
+            return
         case kinds.LlmJudge() if check.prompt is None:
             return  # its question is whether the expected output was reached, which every judge of evals asks
         case kinds.MinWords() if not check.limit:
@@ -129,6 +134,13 @@ def _sentences(item: kinds.Item, case: str, losses: list[str]) -> Iterator[Any]:
                 losses.append(f"{case}: the check `{check.__struct_config__.tag}` is left out")
             else:
                 yield sentence
+
+
+def _trigger(check: kinds.Check | None) -> bool | None:
+    """Whether the agent must use the skill; None if nothing says so."""
+    is_not = isinstance(check, kinds.Not)
+    inner = check.check if isinstance(check, kinds.Not) else check
+    return (not is_not) if isinstance(inner, kinds.SkillUsed) else None
 
 
 def _sentence(check: kinds.Check) -> str | None:

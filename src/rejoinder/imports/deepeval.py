@@ -166,7 +166,8 @@ class _Goldens:
         replies = any(turn.text("role") == "assistant" for turn in turns)
         if replies and any(turn.text("role") == "user" for turn in turns):
             case = self._plan(turns, name)
-            case = {"description": literal(row.text("scenario")), **case}
+            if row.text("name") or len(row.text("scenario")) > _LONGEST_NAME:
+                case = {"description": literal(row.text("scenario")), **case}
             case |= self._unused(row, ("user_description", "persona"))
         else:
             case = {"user": self._user(row, turns)}

@@ -202,7 +202,7 @@ class _Reader:
             case["checks"] = checks
 
     def _trigger(self, spot: Spot) -> Iterator[Any]:
-        """The check that the agent uses the skill, or leaves it alone."""
+        """The check that the agent uses the skill, or does not."""
         if not isinstance(spot.value, bool):
             return
         if self.skill is None:
