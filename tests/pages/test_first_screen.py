@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit import Project
 from tests.pages.browsing import Screen, Tab, Tabs
-from tests.pages.kit import Serve, store_run, write_report
+from tests.pages.kit import Desk, Serve, store_run, write_report
 from tests.views.boards import run_of
 
 TOP = "selector => document.querySelector(selector).getBoundingClientRect()"
@@ -23,14 +23,22 @@ SHAPES: dict[str, dict[str, str]] = {
         ("atlas / terse", "atlas / warm", "large / terse", "large / warm"), "f" * 13 + "r" * 5 + "l" * 3
     ),
 }
+THOUSANDS = {
+    "atlas-mini": "f" * 1333 + "r" * 1333 + "l" * 1334,
+    "atlas": "f" * 1667 + "r" * 1333 + "l" * 1000,
+    "atlas-large": "f" * 2667 + "r" * 1333,
+}
+"""Figures of four digits are as wide as those of 20,000 conversations."""
+ALL_SHAPES = {**SHAPES, "thousands": THOUSANDS}
+EVERY_SHAPE = [*SHAPES, pytest.param("thousands", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EVERY_SHAPE)
 @pytest.mark.parametrize(("screen", "lowest"), [(Screen(1280), 520), (Screen(390), 800)])
 def test_the_first_failure_is_on_the_first_screen(
     tabs: Tabs, tmp_path: Path, shape: str, screen: Screen, lowest: int
 ) -> None:
-    tab = tabs(write_report(run_of(SHAPES[shape]), tmp_path / "report.html"), screen=screen)
+    tab = tabs(write_report(run_of(ALL_SHAPES[shape]), tmp_path / "report.html"), screen=screen)
     assert_begins_with_results(tab, screen, lowest)
 
 
@@ -42,13 +50,20 @@ def assert_begins_with_results(tab: Tab, screen: Screen, lowest: int) -> None:
     assert tab.overflow() <= 0
 
 
+@pytest.mark.parametrize("screen", [Screen(1280), Screen(390)], ids=str)
+def test_the_reasons_of_failures_take_one_line(tabs: Tabs, desk: Desk, screen: Screen) -> None:
+    tab = tabs(desk.report(), screen=screen)
+    assert tab.page.locator(".reason").count() > 1
+    assert tab.page.evaluate(f"({TOP})('.clusters').height") < 40
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ALL_SHAPES)
 @pytest.mark.parametrize(("screen", "lowest"), [(Screen(1280), 520), (Screen(390), 800)])
 def test_the_viewer_begins_with_the_same(
     project: Project, serve: Serve, tabs: Tabs, shape: str, screen: Screen, lowest: int
 ) -> None:
-    run = store_run(run_of(SHAPES[shape]), project.folder)
+    run = store_run(run_of(ALL_SHAPES[shape]), project.folder)
     tab = tabs(f"{serve(project.folder)}/runs/{run}", screen=screen)
     assert_begins_with_results(tab, screen, lowest)
     tab.page.click("#more")  # what can be done is there, too

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from rejoinder.model import ToolCall, TurnResult
 from tests.pages.browsing import SCREENS, Screen, Tab, Tabs, computed
@@ -439,6 +440,35 @@ def test_folded_replies_show_their_evidence_and_the_nearest_miss(tabs: Tabs, tmp
     tab.assert_quiet()
 
 
+def test_an_edit_by_a_tool_is_shown_as_a_diff(tabs: Tabs, tmp_path: Path) -> None:
+    words = json.dumps({"file_path": "slugs.py", "old_string": "a\nb", "new_string": "c"})
+    tab = open_turns(tabs, tmp_path, turn("Done.", tool_calls=(ToolCall("Edit", words, status="completed"),)))
+    assert texts(tab, ".tool dt") == ["file_path"]
+    assert (texts(tab, ".tool .del"), texts(tab, ".tool .add")) == (["- a", "- b"], ["+ c"])
+    tab.assert_quiet()
+
+
+def test_a_negated_check_says_what_it_found(tabs: Tabs, tmp_path: Path) -> None:
+    reply = "Sorry. Opened boxes are not taken back."
+    inside = structs.replace(found_in(reply, "Opened boxes"), reason="contains it")
+    negated = check(False, check="not", kind="not", reason="contains Opened boxes: contains it", children=(inside,))
+    missed = check(False, check="contains 30 days", kind="contains", reason="the reply does not contain it")
+    first, second = (
+        turn(reply, passed=False, checks=(negated,)),
+        turn(reply + "!", 2, passed=False, checks=(negated, missed)),
+    )
+    lost = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    made = result("refund", first, second, **lost)
+    tab = tabs(write_report(made_run([made]), tmp_path / "report.html"), address(made))
+    assert texts(tab, "#t2 .chk .lb code") == ['not contains "Opened boxes"', 'contains "30 days"']
+    assert texts(tab, "#t2 .chk .rs") == ['found "Opened boxes"']
+    assert texts(tab, "#t2 mark.miss") == ["Opened boxes"]
+    assert tab.page.locator("#detail :is(.kids, .mark.first)").count() == 0
+    assert texts(tab, "#detail .th .bad") == ["failed", "2 of 2 checks failed"]
+    why = tab.text("#detail .why")
+    assert why.startswith('not contains "Opened boxes": found "Opened boxes", and 1 more.'), why
+
+
 def test_evidence_of_whole_json_paints_nothing(tabs: Tabs, tmp_path: Path) -> None:
     """What `is_json` finds in several lines is the reply, and no passage of it."""
     reply = 'Here it is:\n\n```json\n{\n  "total": 139.5\n}\n```'
@@ -463,6 +493,29 @@ def test_rows_begin_with_what_was_said_and_searches_with_what_they_found(tabs: T
     tab.page.fill("#q", "the courier")
     tab.page.wait_for_function("() => document.querySelector('#r0 .w')?.textContent.includes('… ')")
     assert "hand it to the Courier at" in tab.text("#r0 .w") and "contains" not in tab.text("#r0 .w")
+    assert set(texts(tab, "#r0 mark")) == {"the Courier"}
     tab.page.click("#r0")
     assert tab.text("#detail .why .quote").startswith("It said “You have 14 days.")
     tab.assert_quiet()
+
+
+@pytest.mark.parametrize("screen", [Screen(1280), Screen(390)], ids=str)
+def test_a_narrow_row_has_room_for_the_nearest_miss_and_the_check(tabs: Tabs, tmp_path: Path, screen: Screen) -> None:
+    """Of a phone, and of the list beside a conversation."""
+    wrong = (check(False, check="contains 30 days", kind="contains", reason="the reply does not contain it"),)
+    lost = {"status": "failed", "passed": False, "score": 0.0, "succeeded_on_turn": None}
+    made = result(
+        "refund", turn(f"# How to return\n\nYou have **14 days**.\n\n{REPLY}", 1, passed=False, checks=wrong), **lost
+    )
+    path = write_report(made_run([made]), tmp_path / "report.html")
+    tab = tabs(path, address(made) if screen.width > 860 else "", screen=screen)
+    cut = """() => {
+        const [quote, check] = document.querySelectorAll('#r0 .w > :not(.sr)');
+        const text = quote.querySelector('bdi').firstChild, right = one => one.getBoundingClientRect().right;
+        const range = document.createRange(), place = text.data.indexOf('14 days');
+        range.setStart(text, place);
+        range.setEnd(text, place + 7);
+        return [right(range) < right(quote), check.scrollWidth <= check.clientWidth];
+    }"""
+    assert tab.page.evaluate(cut) == [True, True]
+    assert "**" not in tab.text("#r0 .w") and "#" not in tab.text("#r0 .w")

@@ -100,6 +100,39 @@ def test_words_that_differ_are_marked_on_both_sides(tabs: Tabs, report: Path) ->
     assert tab.page.locator("#detail .side .db").all_inner_texts() == ["2"]
 
 
+def test_long_replies_are_folded_around_what_differs(tabs: Tabs, tmp_path: Path) -> None:
+    """Also where it stands behind what a page shows of a long text, and where too much differs to compare words."""
+    story = "\n\n".join(
+        f"Paragraph {n}: the parcel was held because its label had lost the barcode." for n in range(110)
+    )
+    raw = " ".join(f"line{n}" for n in range(9_000))
+    others = [" ".join(f"{letter}{n}" for n in range(700)) for letter in "ab"]
+    pairs = {
+        "end": (f"{story}\n\nIt arrived in Basel.", f"{story}\n\nIt arrived at last in Bern today."),
+        "raw": (f"{raw} Basel", f"{raw} Bern"),
+        "much": (f"{story} Basel {others[0]}", f"{story} Bern {others[1]}"),
+    }
+    results = [
+        of_pair(name, target, said(("q", pair[side], False)))
+        for name, pair in pairs.items()
+        for side, target in enumerate("AB")
+    ]
+    tab = tabs(write_report(made_run(results), tmp_path / "report.html"))
+    inside = """() => [...document.querySelectorAll('.side')].map(side => {
+        const box = side.querySelector('.clamp').getBoundingClientRect();
+        const word = side.querySelector('.from');
+        const place = word.getBoundingClientRect();
+        return [word.textContent.replace('.', ''), place.top > box.top && place.bottom < box.bottom];
+    })"""
+    for name in pairs:
+        shown_difference(tab, name, "A", "B")
+        words = "in", "at" if name == "end" else "Bern"
+        assert tab.page.evaluate(inside) == [["in" if name == "end" else "Basel", True], [words[1], True]], name
+        marked = tab.page.locator(".side :is(.da, .db)").all_inner_texts()
+        assert bool(marked) is (name != "much"), name
+    assert tab.overflow() <= 0
+
+
 LOOKS = """found => found.map(one => {
     const css = getComputedStyle(one);
     return [css.backgroundColor, css.color, css.textDecorationLine, css.boxShadow];
@@ -178,4 +211,7 @@ def test_flips_of_two_runs_are_those_of_their_results(tabs: Tabs, desk: Desk) ->
             "#rows .row", "found => found.map(e => e.getAttribute('href').split('?')[0])"
         )
         assert found == places, show
+        words = " ".join((tab.page.text_content("#r0 .w") or "").split())
+        assert show == "words" or re.match(r"(Broke|Fixed): [^:]* → [^:]* · (First )?it said “", words), words
+    assert tab.page.title() == "Cannot tell, 1 broke, 1 fixed: service-desk"
     tab.assert_quiet()

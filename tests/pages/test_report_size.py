@@ -73,7 +73,7 @@ def test_two_thousand_conversations(tabs: Tabs, tmp_path: Path) -> None:
     path = write_report(run, tmp_path / "report.html")
     tab = tabs(path)
     assert tab.text(".count").replace(",", "").startswith(f"{sizes.conversations} conversations")
-    assert "--full" not in tab.text("#overview")
+    assert "--full" not in tab.text(".foot")
     assert_bodies(tab, run)
     tab.go("#/")
     walk(tab, sizes.conversations)

@@ -127,7 +127,7 @@ def test_three_clicks_to_why(tabs: Tabs, desk: Desk) -> None:
     wait_total(tab, "13 of 45")
     tab.page.click("#rows .row >> nth=0")
     tab.page.wait_for_selector("#detail .why")
-    assert tab.text("#detail .why").startswith('icontains "store credit": the reply does not contain it, and 1 more.')
+    assert tab.text("#detail .why").startswith('icontains "store credit" failed, and 1 more.')
     tab.page.click("#detail .why")
     tab.page.wait_for_function("() => document.activeElement.id === 't2'")
     assert "turn=2" in tab.page.url
@@ -291,7 +291,7 @@ def test_a_conversation_that_was_left_out_says_how_to_have_it(
     left = [result for result in run.results if result.status == "passed" and len(result.turns) == 1][-1]
     tab.go(address(left), left.title)
     assert "make the report with --full" in tab.text("#detail")
-    assert "--full" in tab.text("#overview")
+    assert "--full" in tab.text(".foot")
     lost = next(result for result in run.results if result.status == "failed")
     tab.go(address(lost), lost.title)
     assert "--full" not in tab.text("#detail")
@@ -353,12 +353,14 @@ def test_the_same_words_again_are_a_band(tabs: Tabs, tmp_path: Path) -> None:
         turn("You have fourteen days, and no more.", 1, passed=False, checks=wrong),
         turn("You have fourteen days,  and no more.", 2, passed=False, checks=wrong, asked_by=AskedBy(1, (0,))),
         turn("You have fifteen days, and no more.", 3, passed=False, checks=wrong, asked_by=AskedBy(2, (0,))),
+        turn("You have fifteen days, and no more.", 4, passed=True, checks=(check(),), asked_by=AskedBy(3, (0,))),
     )
     made = structs.replace(failed("stubborn"), turns=turns)
-    tab = tabs(write_report(made_run([made]), tmp_path / "report.html"))
+    tab = tabs(write_report(made_run([made, structs.replace(made, target="other")]), tmp_path / "report.html"))
     tab.page.click("#rows .row")
     tab.page.wait_for_selector("#detail .same")
-    assert tab.page.locator(".same").all_inner_texts() == ["Same words as turn 1."]
+    assert tab.page.locator(".same:not(.fine)").all_inner_texts() == ["Same words as turn 1."]
+    assert tab.page.locator(".same.fine").all_inner_texts() == ["Same words as turn 3."]
     assert "fourteen" not in tab.page.locator("#t2 > .msg.said").inner_text()
     tab.page.click("#t2 >> text=Show the reply")
     tab.page.wait_for_selector("#t2 .reply")
@@ -367,4 +369,8 @@ def test_the_same_words_again_are_a_band(tabs: Tabs, tmp_path: Path) -> None:
     tab.page.wait_for_selector(".side .da")
     assert tab.page.locator(".side .da").all_inner_texts() == ["fourteen"]
     assert tab.page.locator(".side .db").all_inner_texts() == ["fifteen"]
+    tab.page.evaluate("place => { location.hash = place }", f"{address(made, '#/compare')}/other/-/1")
+    tab.page.wait_for_selector("#detail .pair.heads")
+    assert tab.page.locator("#t2 .side .same").all_inner_texts() == ["Same words as turn 1."] * 2
+    assert tab.page.locator("#t2 .side .reply").count() == 0
     tab.assert_quiet()

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rejoinder.words.numbers import clock
 from tests.kit import Process, Project, case, run, run_folders, scripted, wait_until
-from tests.pages.browsing import SCREENS, Chromium, Screen, Tab, Tabs
+from tests.pages.browsing import SCREENS, Chromium, Screen, Tab, Tabs, computed
 from tests.pages.kit import Desk, Serve
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e"
@@ -116,7 +117,34 @@ def test_two_prompts_that_differ_stand_open_with_their_words_compared(
     assert tab.page.locator("#detail .asked .da").all_inner_texts() == ["short", "capital"]
     assert tab.page.locator("#detail .asked .db").all_inner_texts() == ["warm", "seat"]
     assert tab.page.locator("#detail h2").first.inner_text() == "System prompts differ"
+    assert tab.text("#detail .note").startswith("The system prompts differ. They differ from turn 1 on")
     assert tab.logged == []
+
+
+def test_on_a_phone_the_crumbs_tell_suite_and_runs(desk: Desk, serve: Serve, tabs: Tabs):
+    base, (a, b) = serve(desk.folder), (run.run.id for run in (desk.a, desk.b))
+    for path, words in {f"/runs/{b}": f"run {b[-4:]}", f"/compare/{a}/{b}": f"run {a[-4:]} and {b[-4:]}"}.items():
+        tab = tabs(f"{base}{path}", screen=Screen(390))
+        assert tab.text(".crumbs .runid") == words
+        cut = "() => [...document.querySelectorAll('.crumbs a')].filter(one => one.scrollWidth > one.clientWidth)"
+        assert tab.page.evaluate(f"({cut})().length") == 0
+        assert tab.overflow() <= 0
+
+
+def test_on_a_phone_figures_say_whose_they_are_where_there_are_two_runs(desk: Desk, serve: Serve, tabs: Tabs):
+    base, said = serve(desk.folder), dict[str, list[str]]()
+    for name in ("figures", "judge"):
+        tab = tabs(f"{base}{pages_of(desk)[name]}", screen=Screen(390))
+        before = "found => found.map(one => getComputedStyle(one, '::before').content)"
+        said[name] = tab.page.eval_on_selector_all(".figures tbody tr:first-child td", before)
+    assert said["figures"][:2] == ['"A "', '"B "']
+    assert set(said["judge"]) == {"none"}
+
+
+def test_ages_of_what_is_in_flight_are_written_alike_by_server_and_script() -> None:
+    ages = [0, 0.6, 9.4, 59.9, 60, 605, 3_599, 3_600, 3_849, 90_000]
+    assert computed(f"{ages}.map(clockWords)", "server_live") == [clock(age) for age in ages]
+    assert clock(605) == "10:05"
 
 
 def test_three_clicks_lead_from_the_start_to_why_a_conversation_failed(desk: Desk, serve: Serve, tabs: Tabs):
@@ -184,7 +212,10 @@ def test_a_conversation_leads_to_its_run_and_a_filter_to_its_list(desk: Desk, se
     top = tab.page.locator("#list").bounding_box()
     assert top is not None
     assert 0 <= top["y"] < 100, "the list is what the address asks for"
-    assert tabs(f"{base}/runs/{run_id}").page.evaluate("scrollY") == 0
+    for query in ("", "?view=grid", "?q=refund", "?why=repeated:"):
+        assert tabs(f"{base}/runs/{run_id}{query}").page.evaluate("scrollY") == 0, (
+            "the headline is what a page begins with"
+        )
 
 
 def test_labels_are_given_by_keys_and_the_verdict_is_told_afterwards(desk: Desk, serve: Serve, tabs: Tabs):
@@ -292,6 +323,8 @@ def test_a_fork_in_other_words_is_run_and_shown(project: Project, browser: Chrom
         run(project, {"name": "cities", "targets": [target], "target": "geo", "evals": [case("one", checks)]})
     [made] = run_folders(project.folder)
     tab = tabs(f"{serve(project.folder)}/runs/{made.name}/c/cities/one/geo/-/1")
+    tab.press("e")
+    assert tab.page.locator(".forkform").count() == 0, "what is unfolded is what was said"
     tab.page.click("summary:has-text('Fork from here') >> nth=1")
     tab.page.fill(".forkform textarea", "Think again, please.")
     tab.page.click("text=Run the fork")
@@ -337,16 +370,32 @@ def test_a_judge_is_tested_from_its_page(project: Project, browser: Chromium, se
     digest = document["results"][0]["turns"][0]["checks"][0]["judged_by"]
     base, made = serve(project.folder), run_folders(project.folder)[0].name
     tab = tabs(f"{base}/judges/{digest}")
-    assert "Label 20 of its replies first." in tab.text("#overview")
-    assert tab.page.locator("button:has-text('Test the judge')").count() == 0, "there is nothing to test it with"
-    tab.page.click("text=Label more replies")
+    assert "A test needs 20 of them" in tab.text("#overview")
+    assert tab.page.locator("button:has-text('Test it')").count() == 0, "there is nothing to test it with"
+    assert tab.page.locator(".figures th").all_inner_texts() == [
+        "Run",
+        "Check",
+        "Passed",
+        "Started",
+        f"run {made[-4:]}",
+    ]
+    tab.page.click("text=Label its 3 replies (20 are better)")
     tab.wait_ready()
     for key, number in zip("pfp", "123", strict=True):
         tab.press(key)
         tab.page.wait_for_selector(f".progress:has-text('{number} of')")
     tab.open(f"{base}/judges/{digest}")
     assert "3 of 20 labels are there." in tab.text(".labelled")
-    tab.page.click("button:has-text('Test the judge')")
+    tab.press("j", "f")  # the label with which the judge disagrees stands first, and is given anew
+    file = project.folder / ".rejoinder" / "labels" / f"{digest}.jsonl"
+    tab.page.wait_for_selector(".toast.on")
+    assert sorted(json.loads(row)["label"] for row in file.read_text().splitlines()) == ["fail", "pass", "pass"]
+    tab.press("p")
+    tab.page.wait_for_selector(".disagreements li:first-child button[aria-pressed=true]:text-is('Pass')")
+    assert [json.loads(row)["label"] for row in file.read_text().splitlines()].count("pass") == 3
+    tab.press("f")
+    tab.page.wait_for_selector(".disagreements li:first-child button[aria-pressed=true]:text-is('Fail')")
+    tab.page.click("button:has-text('Test it with these 3 labels')")
     assert "about the 3 replies" in tab.text("dialog.ask")
     tab.page.click("dialog.ask button:text-is('Test')")
     tab.page.wait_for_selector("h2:has-text('Passport')", timeout=60_000)
@@ -355,5 +404,5 @@ def test_a_judge_is_tested_from_its_page(project: Project, browser: Chromium, se
     assert tab.page.locator("text=rejoinder judge test").count() == 0
     assert urlsplit(tab.page.url).path == f"/judges/{digest}"
     assert tab.logged == []
-    assert made in tab.text("#overview")
-    assert f"run={made}" in (tab.page.get_attribute("text=Label more replies", "href") or ""), "not of the test"
+    assert f"run {made[-4:]}" in tab.text("#overview")
+    assert list(tab.faults("a judge with labels")) == []

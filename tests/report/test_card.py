@@ -48,6 +48,11 @@ def test_a_card_says_what_the_board_says(name: str) -> None:
     assert [one for one in told if one.startswith("and ")] == (["and 54 more"] if name == "sixty" else [])
 
 
+def test_the_whole_headline_is_bold() -> None:
+    [line, *_] = re.findall(r'<text [^>]*font-size="[3-9]\d"[^>]*>[^<]*</text>', write_card(RUNS["three"]))
+    assert 'font-weight="600"' in line and "listens" in line
+
+
 def test_no_figure_is_cut_where_rows_and_numbers_are_large() -> None:
     """Four outcomes of thousands of conversations on six targets."""
     ways = "f" * 1234 + "r" * 1111 + "l" * 2222 + "e" * 333

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rejoinder.model import Result
+from rejoinder.model import Result, ToolCall
 from rejoinder.model.clusters import near_repetitions, repeated_turns
 from rejoinder.runs.clusters import MOST_CLUSTERS, MOST_KEYS, Clusters
 from rejoinder.words.clusters import cluster_keys
@@ -51,6 +51,14 @@ def test_an_empty_reply_repeats_nothing() -> None:
 def test_the_first_turn_with_the_same_words_is_named() -> None:
     turns = [turn(text, number) for number, text in enumerate(("x", "y", "x "), 1)]
     assert repeated_turns(turns) == {3: 1}
+
+
+def test_who_does_something_else_repeats_nothing() -> None:
+    """The words of an agent that it is done say little: its calls and its changes have to be the same, too."""
+    call, other = (ToolCall("Edit", arguments) for arguments in ('{"new": 1}', '{"new": 2}'))
+    assert repeated_turns([turn("Done.", 1, tool_calls=(call,)), turn("Done.", 2, tool_calls=(other,))]) == {}
+    assert repeated_turns([turn("Done.", 1, workspace_diff="+1"), turn("Done.", 2, workspace_diff="+2")]) == {}
+    assert repeated_turns([turn("Done.", n, tool_calls=(call,), workspace_diff="+1") for n in (1, 2)]) == {2: 1}
 
 
 def failing(message: str) -> Result:

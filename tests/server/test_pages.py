@@ -162,7 +162,16 @@ def test_a_test_of_a_judge_is_not_the_last_run(project: Project):
     run(project, suite())
     run(project, suite(name="judge test of x", targets=[scripted(CANDIDATE, "x")], target=CANDIDATE))
     page = Viewer(project.folder).page("/")
-    assert re.search(r'<h1 class="headline[^"]*"><a href="[^"]+" dir="auto">cities</a>', page)
+    assert re.search(r'<p class="say"><a href="[^"]+" dir="auto">cities</a></p><h1 class="headline', page)
+
+
+def test_many_suites_are_a_choice_and_a_few_are_links(project: Project):
+    for number in range(6):
+        run(project, suite(name=f"cities {number}"))
+        page = Viewer(project.folder).page("/")
+        options = re.findall(r'<option value="([^"]+)"( selected)?>', page)
+        assert (len(options) == 7 and 'aria-label="Suite"' in page) == (number == 5)
+    assert options[0] == ("/", " selected") and options[6][0].startswith("/?suite=cities")
 
 
 def test_a_fork_is_not_the_last_run(project: Project):
@@ -170,7 +179,7 @@ def test_a_fork_is_not_the_last_run(project: Project):
     project.run("fork", "--case", "largest", "--turn", "1", "--prompt", "Please!", code=None)
     fork = run_folders(project.folder)[-1].name
     page = Viewer(project.folder).page("/")
-    assert re.search(rf'<h1 class="headline[^"]*"><a href="/runs/{first}" ', page)
+    assert re.search(rf'<p class="say"><a href="/runs/{first}" [^>]*>[^<]*</a></p><h1 class="headline', page)
     assert re.findall(r'data-run="([^"]+)"', page) == [fork, first]
 
 

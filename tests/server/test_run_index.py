@@ -229,7 +229,7 @@ def test_a_search_shows_what_it_found(tmp_path: Path) -> None:
     hits = {row.case: row.hit for row in index.find(Query(q="the courier at"), 0, 10).rows}
     assert list(hits) == ["parcel"]
     assert "hand it to the Courier at your door" in hits["parcel"]
-    assert len(hits["parcel"]) <= len("the courier at") + 2 * row_store.AROUND
+    assert len(hits["parcel"]) <= row_store.LONGEST_HIT + 4
     assert {row.hit for row in index.find(Query(q="parcel"), 0, 10).rows} == {""}, "its name has it"
 
 

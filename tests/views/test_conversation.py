@@ -7,7 +7,6 @@ import re
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from rejoinder.model import Result
@@ -16,12 +15,12 @@ from rejoinder.report.conversation import UNICODE, write_block, write_conversati
 from rejoinder.report.styled import PLAIN, Form, plain_text
 from rejoinder.server.pages.run_page import plain_conversation
 from rejoinder.views.conversation import ConversationView, view_conversation
-from rejoinder.views.course import broken_at, places_of, quote_of, window
+from rejoinder.views.course import broken_at, places_of
 from rejoinder.views.transcript import write_transcript
 from rejoinder.views.turns import CheckView
 from rejoinder.words.inert import to_bytes
 from tests.kit import bounded
-from tests.report.any_results import any_results, some_checks, texts
+from tests.report.any_results import any_results, some_checks
 from tests.report.exports import OBEYED, check, failed, result, turn
 from tests.report.html_files import HtmlFile
 
@@ -128,32 +127,6 @@ def test_each_status_has_its_word_everywhere() -> None:
 # The part of a reply that a reason is about
 
 
-@bounded(300)
-@given(
-    texts.map(lambda text: text * 20), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300))), st.integers(9, 90)
-)
-def test_a_window_is_a_part_of_the_reply_with_the_first_place(
-    reply: str, spans: list[tuple[int, int]], most: int
-) -> None:
-    start, end = window(reply, spans, most)
-    assert 0 <= start <= end <= len(reply)
-    assert end - start <= most
-    first = next(((low, high) for low, high in sorted(spans) if low < high <= len(reply)), None)
-    if first is None:
-        assert start == 0
-    else:
-        assert start <= first[0] and end >= min(first[1], first[0] + most)
-    said, span = quote_of(reply, spans, most)
-    assert "\n" not in said and len(said) <= most + 4
-    if span is not None and first is not None:
-        assert said[slice(*span)].split() == reply[first[0] : min(first[1], end)].split()
-
-
-def test_a_place_that_no_reply_has_is_passed_over() -> None:
-    assert quote_of("Yes, a voucher.", ((0, 90), (7, 14)), 60) == ("Yes, a voucher.", (7, 14))
-    assert quote_of("Yes.", ((9, 12),), 60) == ("Yes.", None)
-
-
 @pytest.mark.parametrize(
     ("kind", "label", "reply", "near"),
     [
@@ -169,6 +142,14 @@ def test_the_nearest_miss_is_a_word_that_was_looked_for(kind: str, label: str, r
     assert [reply[low:high] for low, high in found] == ([] if near is None else [near])
     inside = check(False, check="or", kind="or", children=(check(False, check=label, kind=kind),))
     assert places_of(inside, reply) == found
+
+
+def test_only_an_unusual_stop_is_told() -> None:
+    notes = [
+        view_conversation(result("a", turn("Yes.", stop_reason=stop))).turns[0].notes
+        for stop in ("end_turn", "max_turns")
+    ]
+    assert notes == [(), ("the agent stopped: max_turns",)]
 
 
 def test_a_reason_quotes_what_was_said() -> None:

@@ -61,16 +61,17 @@ def _ends_repeat(turns: Sequence[TurnResult]) -> bool:
 
 def repeated_turns(turns: Sequence[TurnResult]) -> dict[int, int]:
     """Turns whose reply to a follow-up equals an earlier reply, white space apart, each with the first turn of
-    these words."""
+    these words. What was done has to be the same, too: the calls of tools, and the changes in a workspace."""
     if len(turns) < 2 or not _ends_repeat(turns):
         return {}
-    earlier: dict[tuple[str, ...], int] = {}
+    earlier: dict[tuple[object, ...], int] = {}
     found: dict[int, int] = {}
     for turn in turns:
         words = tuple((turn.response or "").split())
         if not words:
             continue
-        first = earlier.setdefault(words, turn.turn)
+        deeds = tuple((call.name, call.arguments) for call in turn.tool_calls)
+        first = earlier.setdefault((words, deeds, turn.workspace_diff), turn.turn)
         if turn.depth and first != turn.turn:
             found[turn.turn] = first
     return found

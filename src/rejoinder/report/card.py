@@ -116,9 +116,7 @@ class _Card:
         return self.text(x, y, size, text, paint="ink2")
 
     def headline(self, x: int, y: int, size: int, line: Sequence[Piece]) -> Markup:
-        """Names are bold, as others wrote them; our words are not."""
-        told = [element("tspan", {"font-weight": 700}, one.text) if one.is_name else one.text for one in line]
-        return self.text(x, y, size, told, paint="ink")
+        return self.text(x, y, size, [one.text for one in line], paint="ink", bold=True)
 
     def rows(self, board: Board, top: int) -> Iterator[Markup]:
         shown, left = board.rows[:MOST_ROWS], len(board.rows) - MOST_ROWS
@@ -269,7 +267,7 @@ def _lines(words: Sequence[Piece], size: int) -> list[list[Piece]]:
     lines: list[list[Piece]] = [[]]
     room = float(_RIGHT - _EDGE)
     for group in groups:
-        wide = sum(width_of(piece.text, size, bold=piece.is_name) for piece in group)
+        wide = sum(width_of(piece.text, size, bold=True) for piece in group)
         if lines[-1] and wide > room:
             lines.append([Piece(group[0].text.lstrip(), group[0].is_name), *group[1:]])
             room = float(_RIGHT - _EDGE)

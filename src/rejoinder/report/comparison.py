@@ -148,6 +148,14 @@ def headline(found: RunComparison, form: Form = PLAIN) -> tuple[str, str]:
     return word.text, "".join(piece.text for piece in rest)
 
 
+def short_verdict(found: RunComparison) -> str:
+    """`Cannot tell, 1 broke, 4 fixed`"""
+    flips = _count_flips(found)
+    broke, fixed = ("less often", "more often") if flips.repeated else ("broke", "fixed")
+    told = [f"{number:,} {word}" for number, word in ((flips.broke, broke), (flips.fixed, fixed)) if number]
+    return ", ".join([headline(found)[0], *told])
+
+
 _WORDS = {
     "better": "Better",
     "worse": "Worse",

@@ -24,9 +24,9 @@ from rejoinder.views.course import (
     spans_of,
     turn_words,
     turns_of,
-    window,
 )
 from rejoinder.views.deeds import not_allowed
+from rejoinder.views.quotes import window
 from rejoinder.words.numbers import count
 
 MOST_ROWS, FIRST_ROWS = 5, 3

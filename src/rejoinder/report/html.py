@@ -24,7 +24,7 @@ from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.results import CaseName
 from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.columns import Head, Index, RunNames
-from rejoinder.report.page.comparison import comparison_overview
+from rejoinder.report.page.comparison import comparison_overview, window_title_of_both
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.markup import Markup
 from rejoinder.report.page.overview import (
@@ -37,7 +37,7 @@ from rejoinder.report.page.overview import (
     window_title,
 )
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
-from rejoinder.report.page.shell import MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
+from rejoinder.report.page.shell import BOTH, MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
 from rejoinder.run_files import write_whole
 from rejoinder.views.cases import Prompts, Run, prompts_of
 from rejoinder.views.clusters import known_clusters
@@ -134,14 +134,14 @@ class _Choice:
         return taken
 
     @property
-    def words(self) -> list[str]:
-        """What the header says where some are left out."""
+    def words(self) -> str:
+        """The sentence at the foot where some are left out."""
         if not self._left:
-            return []
-        return [
-            f"this file lists all {self._kept + self._left:,} conversations and holds {self._kept:,} of them whole: "
-            f"those that did not pass at once, and up to {MOST_PASSED} others of each target; --full writes all"
-        ]
+            return ""
+        return (
+            f"It lists all {self._kept + self._left:,} conversations and holds {self._kept:,} of them whole: "
+            f"those that did not pass at once, and up to {MOST_PASSED} others of each target; --full writes all."
+        )
 
 
 class _Seen:
@@ -201,9 +201,9 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
         title=window_title(run),
         crumb=head.title,
         run=head.run,
-        overview=run_overview(run, grid, notes=choice.words),
+        overview=run_overview(run, grid),
         plain=plain_table("Not passed", seen.bad, seen.lost, note=_PLAIN),
-        foot=made_by(head.version, head.run),
+        foot=made_by(head.version, head.run, choice.words),
     )
     yield from document(page, inlined(), _data(index, head, blocks))
 
@@ -268,14 +268,12 @@ def _write_pairs(
         pair=names,
     )
     page = Page(
-        title=f"{head.title}: {names.b} against {names.a}",
+        title=window_title_of_both(comparison, head.title),
         crumb=head.title,
-        run=f"{names.a} and {names.b}",
-        overview=comparison_overview(
-            comparison, notes=choice.words, why=why_of_pairs(b.summary, "#", known_clusters(a.results))
-        ),
+        run=BOTH.join((names.a, names.b)),
+        overview=comparison_overview(comparison, why=why_of_pairs(b.summary, "#", known_clusters(a.results))),
         plain=plain_table("Passed in A and not in B", broke.bad, broke.lost, note=_PLAIN),
-        foot=made_by(head.version, f"{names.a} and {names.b}"),
+        foot=made_by(head.version, BOTH.join((names.a, names.b)), choice.words),
     )
     yield from document(page, inlined(), _data(index, head, blocks))
 

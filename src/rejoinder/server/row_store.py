@@ -3,6 +3,7 @@ does not grow with the run. The file lies in a folder of the server's own."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +18,7 @@ from rejoinder.model import Result, ToolCall
 from rejoinder.run_files import open_file
 from rejoinder.runs.results import read_result
 from rejoinder.server.errors import ApiError
+from rejoinder.views.quotes import quote_of
 from rejoinder.views.rows import RowView
 
 BATCH = 500
@@ -35,8 +37,8 @@ DIFFERENT = "different"
 """Conversations of cases that passed in some and not in others."""
 AGAIN = "again"
 """Conversations in which the reply to a follow-up repeats an earlier one."""
-AROUND = 30
-"""Characters on each side of what a search found."""
+LONGEST_HIT = 200
+"""Characters of the words around what a search found."""
 
 _TABLES = """
 create table rows (
@@ -294,11 +296,12 @@ def _hits(store: sqlite3.Connection, sources: tuple[Path, ...], wanted: str, rea
 
 def _around(text: str, wanted: str) -> str:
     """The part of a text that has these words, in one line; in small letters if others are longer or shorter."""
-    shown = " ".join(text.split())
-    if len(shown) != len(folded(text)):
-        shown = folded(text)
-    place = folded(text).index(wanted)
-    return shown[max(0, place - AROUND) : place + len(wanted) + AROUND]
+    found = re.search(r"\s+".join(map(re.escape, wanted.split())), text, re.IGNORECASE)
+    if found is None:
+        text = folded(text)
+        place = text.index(wanted)
+        return quote_of(text, ((place, place + len(wanted)),), LONGEST_HIT)[0]
+    return quote_of(text, (found.span(),), LONGEST_HIT)[0]
 
 
 def _wanted(query: Query) -> str:

@@ -26,7 +26,6 @@ _MOST_WORDS = 10
 _LONGEST_REPLY = 20_000
 """Characters of a reply in which they are looked for."""
 _WORD = re.compile(r"\w\w+")
-_SPACE = re.compile(r"\s+")
 _NUMBER = re.compile(r"\d(?:[\d.,]*\d)?")
 _LONGEST_NUMBER, _MOST_NUMBERS, _LEAST_LIKE = 20, 500, 0.6
 """Characters of a number that is compared, numbers of a reply, and the least similarity of a nearest miss."""
@@ -207,7 +206,7 @@ def against(result: Result) -> list[Against]:
     """The checks of the last turn, or of the last turn of each planned step that failed, and those of the whole. Where
     no check says why, the plan does."""
     found = [
-        Against(where, called(check), found_by(check), turn, check, check)
+        Against(where, called(check), found_by(check, turn.response or ""), turn, check, check)
         for where, turn in _deciding_turns(result)
         for check in turn.checks
         if not check.passed
@@ -356,44 +355,6 @@ def _nearest_number(sought: str, text: str) -> Span | None:
     likeness = {one.span(): SequenceMatcher(None, sought, one[0]).ratio() for one in found}
     place = max(likeness, key=likeness.__getitem__, default=None)
     return place if place is not None and likeness[place] >= _LEAST_LIKE else None
-
-
-def _first_place(reply: str, spans: Iterable[Span]) -> Span | None:
-    """The first of these places that is in the reply; a damaged run may have others."""
-    return next(((low, high) for low, high in sorted(spans) if 0 <= low < high <= len(reply)), None)
-
-
-def window(reply: str, spans: Iterable[Span], most: int) -> Span:
-    """The part of a reply around the first of these places, at most `most` characters: it begins and ends between
-    words. Without places it is the beginning."""
-    size = len(reply)
-    low, high = _first_place(reply, spans) or (0, 0)
-    high = min(high, low + most)
-    start = max(0, min(low - (most - (high - low)) // 3, size - most))
-    end = min(size, start + most)
-    if start and (space := _SPACE.search(reply, start, low)) is not None:
-        start = space.end()
-    if end < size:
-        end = next((place for place in range(end, high, -1) if reply[place].isspace()), end)
-    return start, end
-
-
-def quote_of(reply: str, spans: Sequence[Span], most: int) -> tuple[str, Span | None]:
-    """The same in one line, with dots where something is left out, and where the place is in it."""
-    start, end = window(reply, spans, most)
-    first = _first_place(reply, spans)
-    before = f"{'… ' if start else ''}"
-    behind = " …" if end < len(reply) and not reply[end:].isspace() else ""
-    if first is None:
-        return f"{before}{' '.join(reply[start:end].split())}{behind}", None
-    low, high = first[0], min(first[1], end)
-    before += _one_line(reply[start:low]).lstrip()
-    inside = _one_line(reply[low:high])
-    return f"{before}{inside}{_one_line(reply[high:end]).rstrip()}{behind}", (len(before), len(before) + len(inside))
-
-
-def _one_line(text: str) -> str:
-    return _SPACE.sub(" ", text)
 
 
 # Doubts

@@ -236,14 +236,24 @@ def _repeated(repeats: Repeats) -> Iterator[str]:
 
 def _scores_of(summary: Summary) -> Iterator[_Labelled]:
     def lines(one: _Part) -> list[str]:
-        return [_scores(one.score, one)] if one.score is not None and one.score.cases else []
+        score = one.score
+        return [_scores(score, one)] if score is not None and score.cases and not _is_of_verdicts(score) else []
 
     score = summary.score
-    is_even = score.mean is None or score.min == score.max  # there is nothing to rank
+    is_even = score.mean is None or score.min == score.max or _is_of_verdicts(score)  # there is nothing to rank
     yield "score", chain(_of_parts(summary, lines), () if is_even else _histogram(score))
     if not is_even:
         yield "best", [_ranked(score.best)]
         yield "worst", [_ranked(score.worst)]
+
+
+def _is_of_verdicts(score: Scores) -> bool:
+    """Whether each score is 0 or 1 and says what the verdict says: then no other scores of this mean vary more."""
+    mean = score.mean
+    if mean is None or score.stdev is None:
+        return mean in (0, 1)
+    most = score.cases * mean * (1 - mean)
+    return abs((score.cases - 1) * score.stdev**2 - most) < 1e-6 * score.cases
 
 
 def _histogram(score: Scores) -> Iterator[str]:

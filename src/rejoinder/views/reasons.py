@@ -9,8 +9,9 @@ from msgspec import Struct, structs
 
 from rejoinder.model import CheckResult, Result, TurnResult
 from rejoinder.model.results import Span
-from rejoinder.views.course import against, places_of, quote_of
-from rejoinder.words.checks import SAYS_NO_MORE, called, found_by
+from rejoinder.views.course import against, places_of
+from rejoinder.views.quotes import quote_of
+from rejoinder.words.checks import FOUND, called, found_by, says_no_more
 
 LONGEST_QUOTE = 160
 """Characters of a reply that a reason quotes."""
@@ -24,6 +25,8 @@ class Reason(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     what: str
     """The check, or what kind of error it was."""
     text: str
+    silent: bool = False
+    """True if the text only repeats that the check failed."""
     turn: int | None = None
     """The turn that decided."""
     said: str = ""
@@ -34,7 +37,7 @@ class Reason(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     @property
     def told(self) -> str:
         """The text, unless it only repeats the check and the reply is quoted."""
-        return "" if self.said and self.text in SAYS_NO_MORE else self.text
+        return "" if self.said and (self.silent or self.text.startswith(f"{FOUND} ")) else self.text
 
 
 def first_reason(result: Result) -> Reason | None:
@@ -81,9 +84,11 @@ def _found(result: Result) -> Iterator[_Decider]:
     elif result.status == "failed":
         for one in against(result):
             number = None if one.turn is None else one.turn.turn
-            yield _Decider(Reason(where=one.where, what=one.what, text=one.why, turn=number), one.turn, one.points)
+            reason = Reason(where=one.where, what=one.what, text=one.why, silent=says_no_more(one.why), turn=number)
+            yield _Decider(reason, one.turn, one.points)
     elif result.recovered:
         wrong = next((turn for turn in result.turns if not turn.passed), None)
         for check in wrong.checks if wrong is not None else ():
             if wrong is not None and not check.passed:
-                yield _Decider(Reason(what=called(check), text=found_by(check), turn=wrong.turn), wrong, check)
+                text = found_by(check, wrong.response or "")
+                yield _Decider(Reason(what=called(check), text=text, turn=wrong.turn), wrong, check)

@@ -14,12 +14,13 @@ from rejoinder.views.cases import bounded
 from rejoinder.views.course import Broken, broken_at, is_nested, places_of, spans_of, turn_words
 from rejoinder.views.deeds import not_allowed
 from rejoinder.views.rows import names_model
-from rejoinder.words.checks import called, described, is_over_time
+from rejoinder.words.checks import called, described, found_by, is_over_time, says_no_more
 from rejoinder.words.figures import price_words, usage_words
 from rejoinder.words.numbers import beginning, count, score_words, seconds, share
 
 MOST_DEEP = 50
 """Levels of checks inside checks that are shown; a suite has fewer."""
+_USUAL_STOPS = frozenset(("end_turn", "stop", "completed"))
 LONGEST_PART = 200
 """Characters of the checked part of a reply that are shown."""
 _FORBIDS = frozenset({"not", "not_match", "never"})
@@ -40,6 +41,8 @@ class CheckView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     """Kind and value, as the author wrote them."""
     state: State
     reason: str
+    told: str | None = None
+    """The reason in fewer words: what a check that forbids found; empty if the reason only repeats that it failed."""
     wanted: str | None = None
     """Kind and value, texts in quotes; None if `called` says the same."""
     name: str | None = None
@@ -227,7 +230,7 @@ def view_turn(turn: TurnResult, result: Result) -> TurnView:
         label=turn_words(turn, result),
         nested=is_nested(turn, result),
         by_user=result.user is not None and not turn.depth,
-        checks=tuple(map(view_check, turn.checks)),
+        checks=tuple(view_check(check, reply=turn.response or "") for check in turn.checks),
         tools=tuple(_tool(call) for call in turn.tool_calls),
         thinking=turn.thinking,
         thought="" if turn.thinking is None else count(len(turn.thinking), "character"),
@@ -273,7 +276,8 @@ def _word(turn: TurnResult) -> str:
     if turn.response is None:
         return "no reply"
     failed = sum(not check.passed and not check.error for check in turn.checks)
-    return f"{failed:,} of {count(len(turn.checks), 'check')} failed" if failed and not turn.passed else ""
+    several = failed and not turn.passed and len(turn.checks) > 1
+    return f"{failed:,} of {count(len(turn.checks), 'check')} failed" if several else ""
 
 
 def _notes(turn: TurnResult) -> Iterator[str]:
@@ -293,7 +297,7 @@ def _notes(turn: TurnResult) -> Iterator[str]:
         yield f"no price is known for {turn.unpriced}"
     if (denied := not_allowed(turn)) is not None:
         yield denied
-    if turn.stop_reason is not None:
+    if turn.stop_reason is not None and turn.stop_reason not in _USUAL_STOPS:
         yield f"the agent stopped: {turn.stop_reason}"
     if turn.continued:
         yield "the run was killed here, and the agent continued its session from before this turn"
@@ -334,8 +338,8 @@ def _tool(call: ToolCall) -> ToolView:
 # Checks
 
 
-def view_check(check: CheckResult, forbids: bool = False, depth: int = 0) -> CheckView:
-    """`forbids`: whether it is inside a check that reverses its verdict."""
+def view_check(check: CheckResult, forbids: bool = False, depth: int = 0, reply: str = "") -> CheckView:
+    """`forbids`: whether it is inside a check that reverses its verdict. `reply`: what it looked at."""
     turned = (check.kind in _FORBIDS or check.value is False) != forbids
     inner = turned if check.kind in _FORBIDS else forbids
     kept = _shown_children(check) if depth < MOST_DEEP else ()
@@ -348,6 +352,7 @@ def view_check(check: CheckResult, forbids: bool = False, depth: int = 0) -> Che
         label=check.check,
         state=check.state,
         reason=check.reason,
+        told=_told(check, reply),
         wanted=None if wanted == name else wanted,
         name=check.name,
         decides=" ".join(check.reason.split()) if says else "",
@@ -361,8 +366,15 @@ def view_check(check: CheckResult, forbids: bool = False, depth: int = 0) -> Che
         forbidden=turned and bool(check.spans),
         hits=check.hits or (),
         misses=check.misses or (),
-        children=tuple(view_check(child, inner, depth + 1) for child in kept),
+        children=tuple(view_check(child, inner, depth + 1, reply) for child in kept),
     )
+
+
+def _told(check: CheckResult, reply: str) -> str | None:
+    told = found_by(check, reply)
+    if check.state == "failed" and says_no_more(told):
+        return ""
+    return None if told == check.reason else told
 
 
 def _shown_children(check: CheckResult) -> tuple[CheckResult, ...]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from rejoinder.model.results import CheckResult
+from collections.abc import Iterator
+
+from rejoinder.model.results import CheckResult, Span
+from rejoinder.words.numbers import shortened
 
 _OVER_TIME = ("always", "never", "by_turn", "after", "before")
 _LOOKED_AT = 1_000
 """Replies of a check over time by which it is called."""
 _MOST_PARTS = 3
-SAYS_NO_MORE = frozenset(
+FOUND = "found"
+_LONGEST_FOUND = 80
+_SAYS_NO_MORE = frozenset(
     (
         *("the reply does not contain it", "the reply contains none of them", "not found in the reply"),
         *("the reply starts differently", "the reply ends differently", "the reply is different"),
-        *("contains it", "found"),
+        *("contains it", FOUND),
     )
 )
 """Reasons of checks that only repeat that the check failed."""
@@ -59,6 +64,23 @@ def called(check: CheckResult) -> str:
     return " ".join((name or described(check)).split())
 
 
-def found_by(check: CheckResult) -> str:
-    """Its reason; of `not`, without the name of the negated check, which `called` has."""
-    return check.children[0].reason if check.kind == "not" and check.children else check.reason
+def found_by(check: CheckResult, reply: str = "") -> str:
+    """Its reason; of a check that forbids something, what it found in the reply, or the reason of the check inside it:
+    `called` has the name of that."""
+    if check.kind not in ("not", "not_match") or check.passed:
+        return check.reason
+    low, high = next(_places(check), (0, 0))
+    if reply[low:high].strip():
+        return f'{FOUND} "{shortened(reply[low:high], _LONGEST_FOUND)}"'
+    return check.children[0].reason if check.children else check.reason
+
+
+def _places(check: CheckResult) -> Iterator[Span]:
+    yield from check.spans
+    for child in check.children:
+        yield from _places(child)
+
+
+def says_no_more(reason: str) -> bool:
+    """True if it only repeats that the check failed."""
+    return reason in _SAYS_NO_MORE

@@ -350,7 +350,13 @@ def _by_case_words(found: Look) -> str:
 def change_words(found: Delta) -> str:
     """`+164%`: between the two means, which are what is shown."""
     change = _change(found)
-    return "" if change is None or found.verdict == "same" else f"{100 * change:+.0f}%"
+    return "" if change is None or found.verdict == "same" else _change_percent(change)
+
+
+def _change_percent(change: float) -> str:
+    """`+164%`, `-0.4%`, `0%`"""
+    shown = (f"{100 * change:+.{digits}f}%" for digits in (0, 1))
+    return next((words for words in shown if words.strip("+-0.%")), "0%")
 
 
 def typical_words(found: Delta, *, brief: bool = False) -> str:
@@ -361,7 +367,7 @@ def typical_words(found: Delta, *, brief: bool = False) -> str:
     change = _change(found)
     if found.change is None or change is None or found.change * change > 0 or brief:
         return word
-    return f"{word}, typically {100 * found.change:+.0f}%"
+    return f"{word}, typically {_change_percent(found.change)}"
 
 
 def _change(found: Delta) -> float | None:
@@ -406,13 +412,19 @@ def passed_words(one: Counted) -> str:
 
 def lost_words(one: Counted) -> list[str]:
     """`3 cases failed`, `1 case had errors`; `3 failed`, `1 error` if each case has one trial."""
+    return [words for words in (failed_words(one), error_words(one)) if words]
+
+
+def failed_words(one: Counted) -> str:
     if not one.has_repeats:
-        return [
-            *([f"{one.failed:,} failed"] if one.failed else []),
-            *([count(one.errors, "error")] if one.errors else []),
-        ]
-    told = ((one.by_case.failed, "failed"), (one.by_case.errors, "had errors"))
-    return [f"{count(number, 'case')} {word}" for number, word in told if number]
+        return f"{one.failed:,} failed" if one.failed else ""
+    return f"{count(one.by_case.failed, 'case')} failed" if one.by_case.failed else ""
+
+
+def error_words(one: Counted) -> str:
+    if not one.has_repeats:
+        return count(one.errors, "error") if one.errors else ""
+    return f"{count(one.by_case.errors, 'case')} had errors" if one.by_case.errors else ""
 
 
 def trials_words(number: int, of: Counted) -> str:

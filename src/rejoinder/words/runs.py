@@ -10,6 +10,12 @@ def id_end(run: str) -> str:
     return run[-SHORTEST_NAME:]
 
 
-def run_words(run: str) -> str:
-    """`run 6fdf`. Names that are not ids stay unchanged."""
-    return f"run {id_end(run)}" if is_run_id(run) else run
+def short_run(run: str) -> str:
+    """`6fdf`. Names that are not ids stay unchanged."""
+    return id_end(run) if is_run_id(run) else run
+
+
+def run_words(*runs: str) -> str:
+    """`run 6fdf`, `run c8c5 and 51e0`; without `run` where a name is not an id."""
+    names = " and ".join(map(short_run, runs))
+    return f"run {names}" if all(map(is_run_id, runs)) else names

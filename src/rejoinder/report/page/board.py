@@ -92,6 +92,8 @@ def _share(row: BoardRow) -> Iterator[Child]:
     if not share.text:
         yield element("span", {"class": "none"}, share.why)
         return
+    of_trials = row.counted == "trials"
     yield element("b", None, share.text)
-    yield " of trials passed" if row.counted == "trials" else " passed"
-    yield element("span", {"class": "ends", "title": "95% interval"}, share.bounds)
+    yield " of trials " if of_trials else " passed "
+    bounds = f"passed {share.bounds}" if of_trials else share.bounds
+    yield element("span", {"class": "ends", "title": "95% interval"}, bounds)

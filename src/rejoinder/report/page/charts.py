@@ -123,7 +123,8 @@ class TrendPoint(Struct, frozen=True, kw_only=True):
 
 
 def trend_chart(title: str, points: Sequence[TrendPoint]) -> Markup:
-    """Runs from left to right, each a dot with its interval."""
+    """Runs from left to right, each a dot with its interval; below it the first and the last by their labels."""
+    dates = [element("span", None, one.label) for one in (points if len(points) < 2 else (points[0], points[-1]))]
     step = 96 / max(1, len(points) - 1)
     places = [2 + step * place for place in range(len(points))] if len(points) > 1 else [50.0]
     told = "; ".join(f"{point.label}: {share(point.rate)}, {point.value}" for point in points)
@@ -146,6 +147,7 @@ def trend_chart(title: str, points: Sequence[TrendPoint]) -> Markup:
             element("polyline", {"class": "path", "points": path}) if len(points) > 1 else None,
             drawn,
         ),
+        element("p", {"class": "scale dates", "aria-hidden": "true"}, dates),
     )
 
 
@@ -164,6 +166,7 @@ def sparkline(rates: Sequence[float], *, lowest: bool = False) -> Markup:
     return element(
         "svg",
         view,
+        _mark("grid", 0, 100, 0, 0),
         element("polyline", {"class": "path", "points": path}),
         _mark("dot rec", 100, 100, rates[-1], rates[-1]),
     )

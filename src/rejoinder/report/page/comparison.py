@@ -7,7 +7,7 @@ runs), `.notes`, and a panel with `table.figures` (`td.num`, `td.word.worse`) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rejoinder.model.comparisons import ComparedRun, RunComparison
 from rejoinder.model.figures import Comparison, Delta, NetRecoveryDifference
@@ -15,14 +15,15 @@ from rejoinder.report.page.markup import Markup, element, table
 from rejoinder.report.page.overview import note_list
 from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.facts import names_of
-from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, when
+from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, seconds_alike, when
+from rejoinder.words.runs import short_run
 
 
 def comparison_overview(
-    found: RunComparison, prefix: str = "#", notes: Iterable[str] = (), why: Markup | None = None
+    found: RunComparison, prefix: str = "#", why: Markup | None = None, acts: Markup | None = None
 ) -> Markup:
     """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `prefix` begins
-    the addresses of the application; `why`: the reasons of failures in B."""
+    the addresses of the application; `why`: the reasons of failures in B; `acts`: what can be done with the runs."""
     from rejoinder.report.comparison import headline
     from rejoinder.report.styled import Form
 
@@ -40,11 +41,19 @@ def comparison_overview(
                 element("p", {"class": "say"}, told.lstrip(".: ")),
             ),
             element("dl", None, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
+            acts,
         ),
-        note_list([*notes, *_compared_notes(found)]),
+        note_list(list(_compared_notes(found))),
         why,
         panels([_figures(found)], prefix),
     )
+
+
+def window_title_of_both(found: RunComparison, title: str) -> str:
+    """`Cannot tell, 1 broke, 4 fixed: service-desk`, for the window or the tab of a browser."""
+    from rejoinder.report.comparison import short_verdict
+
+    return f"{short_verdict(found)}: {title}"
 
 
 def _compared(letter: str, run: ComparedRun) -> Markup:
@@ -54,11 +63,12 @@ def _compared(letter: str, run: ComparedRun) -> Markup:
     told += [f"{run.skipped:,} skipped and left out"] if run.skipped else []
     told += [f"{run.unfinished:,} unfinished"] if run.unfinished else []
     told += [run.status] if run.status != "completed" else []
+    name = element("b", {"class": "mono", "title": run.run}, short_run(run.run))
     return element(
         "div",
         None,
         element("dt", None, letter),
-        element("dd", None, element("b", {"class": "mono"}, run.run), " ", ", ".join(filter(None, told))),
+        element("dd", None, name, " ", ", ".join(filter(None, told))),
     )
 
 
@@ -98,7 +108,7 @@ def _figures(found: RunComparison) -> Panel:
     rows += _delta_row("Time per reply", found.latency_s, "s")
     rows += _delta_row("Tokens per case", found.tokens)
     power = [element("p", {"class": "note", "dir": "auto"}, words) for words in _power(found)]
-    return Panel("figures", "All figures", [table("figures", _HEADS, rows), power])
+    return Panel("figures", "All figures", [table("figures sides", _HEADS, rows), power])
 
 
 def _power(found: RunComparison) -> Iterator[str]:
@@ -150,7 +160,8 @@ def _net_row(label: str, net: NetRecoveryDifference) -> Markup:
     from rejoinder.words.figures import gain_words
 
     sides = [gain_words(net.a), gain_words(net.b)]
-    difference = "" if net.difference is None else points(net.difference)
+    of = f" of {count(net.cases, 'case')} that failed in both"
+    difference = "" if net.difference is None or net.interval is None else f"{points(net.difference)}{of}"
     bounds = "" if net.interval is None else point_range(net.interval)
     return _row(label, [*sides, difference, bounds, "", _VERDICTS[net.verdict]], net.verdict)
 
@@ -162,5 +173,6 @@ def _delta_row(label: str, found: Delta, unit: str = "") -> list[Markup]:
     from rejoinder.words.figures import change_words, typical_words
 
     both = found.a, found.b
-    shown = money_alike(*both) if unit == "$" else [number_words(value, unit) for value in both]
+    alike = {"$": money_alike, "s": seconds_alike}.get(unit)
+    shown = [number_words(value) for value in both] if alike is None else alike(*both)
     return [_row(label, [*shown, change_words(found), "", "", typical_words(found)])]

@@ -25,7 +25,7 @@ from rejoinder.report.page.markup import NOTHING, Child, Markup, element, senten
 from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.board import Board, board_of, outcomes_of, rate_of, share_of
 from rejoinder.views.cases import Run
-from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, why_words
+from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, shared_clusters, why_words
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
 from rejoinder.views.facts import facts_of
 from rejoinder.views.notes import NoteKind, bounds_words, notes_of
@@ -85,14 +85,14 @@ def run_overview(
     others; `known` are the clusters of the baseline."""
     board = board_of(run.run, run.summary)
     told = list(notes_of(run.run, run.summary))
-    above = [note.text for note in told if note.warns or note.kind in _ABOVE]
+    above = [note.text for note in told if not note.warns and note.kind in _ABOVE]
     return element(
         "section",
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
         headline(board),
-        element("p", {"class": "say"}, [[words, " "] for words in _sentences(run)]),
+        element("p", {"class": "say"}, [[words, " "] for words in _sentences(run, board)]),
         board_rows(board, prefix),
-        note_list([*notes, *above]),
+        note_list([*notes, *above], [note.text for note in told if note.warns]),
         why_section(run.summary, prefix, known),
         panels(
             [
@@ -113,13 +113,14 @@ _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
 # What the headline leaves out
 
 
-def _sentences(run: Run) -> Iterator[Child]:
+def _sentences(run: Run, board: Board) -> Iterator[Child]:
     summary, rate = run.summary, rate_of(run.summary)
     if summary.no_rate == "untested":
         return
     counted = cases_passed(summary) if summary.has_repeats else trials_passed(summary)
     words = f" passed, {trials_passed(summary)}" if summary.has_repeats else " conversations passed"
-    yield [element("strong", None, counted), f"{words}{on_words(summary)}."]
+    if counted not in board.headline.text:
+        yield [element("strong", None, counted), f"{words}{on_words(summary)}."]
     if rate is None:
         by_condition = condition_rates(summary)
         if why := why_no_rate(summary):
@@ -152,20 +153,21 @@ def outcome_counts(summary: Summary) -> dict[RowOutcome, int]:
 
 
 def why_section(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None = None) -> Markup | None:
-    """Why conversations did not pass: each reason leads to the list of them. `known`: the reasons of the baseline."""
-    if not summary.clusters:
-        return None
-    return _why(capital(why_words(summary)), clusters_of(summary, known), prefix)
+    """Why several conversations did not pass: each reason leads to the list of them. `known`: the reasons of the
+    baseline."""
+    return _why(capital(why_words(summary)), shared_clusters(summary, MOST_CLUSTERS, known), prefix)
 
 
 def why_of_pairs(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None) -> Markup | None:
-    """The same of run B. `known`: the reasons of run A. Pairs are not listed by tags of failures."""
-    rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag"]
-    return _why(f"In B, {why_words(summary)}", rows, prefix) if rows else None
+    """The same of run B, and its new reasons. `known`: the reasons of run A. Pairs are not listed by tags."""
+    rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag" and (row.is_new or row.number > 1)]
+    return _why(f"In B, {why_words(summary)}", rows[:MOST_CLUSTERS], prefix)
 
 
-def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup:
-    links = [element("li", None, _reason(row, prefix)) for row in rows[:MOST_CLUSTERS]]
+def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup | None:
+    if not rows:
+        return None
+    links = [element("li", None, _reason(row, prefix)) for row in rows]
     title = element("h2", {"id": "h-why"}, words)
     return element(
         "section", {"class": "clusters", "aria-labelledby": "h-why"}, title, element("ul", {"class": "pills"}, links)
@@ -175,7 +177,7 @@ def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup:
 def _reason(row: ClusterRow, prefix: str) -> Markup:
     return element(
         "a",
-        {"class": "reason", "href": cluster_address(row.cluster, prefix), "dir": "auto"},
+        {"class": "reason", "href": cluster_address(row.cluster, prefix), "title": row.words, "dir": "auto"},
         element("b", None, figure(row.number)),
         element("span", {"class": "of"}, f" {shortened(row.words, LONGEST_CLUSTER)}"),
         element("span", {"class": "new", "title": NEW}, " new") if row.is_new else None,
@@ -206,7 +208,7 @@ def _about(run: Run, notes: Sequence[str]) -> Panel:
         element(
             "div",
             None,
-            element("dt", None, detail.label),
+            element("dt", None, capital(detail.label)),
             element("dd", {"dir": "auto"}, [element("p", None, sentence(text)) for text in detail.lines]),
         )
         for detail in details_of(run.run, run.summary)
@@ -215,8 +217,10 @@ def _about(run: Run, notes: Sequence[str]) -> Panel:
     return Panel("about", "All figures", content)
 
 
-def note_list(notes: Sequence[str]) -> Markup | None:
-    shown = [element("li", {"dir": "auto"}, sentence(capital(note))) for note in notes]
+def note_list(notes: Sequence[str], warnings: Sequence[str] = ()) -> Markup | None:
+    """Warnings stand behind other notes."""
+    kinds = [*((note, None) for note in notes), *((note, "warns") for note in warnings)]
+    shown = [element("li", {"class": kind, "dir": "auto"}, sentence(capital(note))) for note, kind in kinds]
     return element("ul", {"class": "notes"}, shown) if shown else None
 
 

@@ -94,6 +94,8 @@ def pair_row(row: RowView, a: tuple[Result, RowView] | None, b: tuple[Result, Ro
     change, differs = _change(a, b)
     known = {name: getattr(row, name) for name in RowView.__struct_fields__}
     before = None if a is None else Before(a[1].outcome, a[1].word)
+    if change == "better" and not row.said:
+        known["said"] = row.reply
     return PairRow(**known, change=change, before=before, differs=differs)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rejoinder.report.page import assets
 from rejoinder.report.page.grid import row_address
-from rejoinder.report.page.markup import NOTHING, Child, Markup, element, table, text, verbatim
+from rejoinder.report.page.markup import NOTHING, Child, Markup, element, joined, table, verbatim
 from rejoinder.views.rows import RowView, quoted_words
 from rejoinder.words.runs import run_words
 
@@ -25,6 +25,8 @@ LEVEL = 6
 """Of the compression. 9 makes a large report hardly smaller, and takes three times as long."""
 MOST_PLAIN = 200
 """Rows of the plain table."""
+BOTH = " and "
+"""Between the ids of two runs."""
 _DATA = "application/octet-stream"
 
 
@@ -137,7 +139,7 @@ def _crumbs(page: Page) -> Iterator[Markup]:
         yield _crumb("above", words, href)
     yield _crumb("suite", page.crumb, page.suite_at or ("" if page.run else page.at))
     if page.run:
-        yield _crumb("runid", run_words(page.run), page.at, page.run)
+        yield _crumb("runid", run_words(*page.run.split(BOTH)), page.at, page.run)
     yield element("li", {"id": "here", "dir": "auto"})
 
 
@@ -164,11 +166,12 @@ def _logo() -> Markup:
     return element("svg", {"viewBox": "0 0 20 20", "width": 18, "height": 18, "aria-hidden": "true"}, paths)
 
 
-def made_by(version: str, run: str) -> Markup:
-    """The foot of a report."""
+def made_by(version: str, run: str, more: str = "") -> Markup:
+    """The foot of a report. `more`: a sentence about the file."""
     number = f" {version}" if version else ""
     name = element("span", {"class": "mono"}, run)
-    return Markup(f"{text(f'Made by rejoinder{number} from run ')}{name}{text('. This file needs no network.')}")
+    told = joined([f"Made by rejoinder{number} from run ", name, ". This file needs no network."])
+    return joined([told, element("p", None, more)]) if more else told
 
 
 def plain_table(

@@ -17,11 +17,11 @@ from rejoinder.errors import RejoinderError
 from rejoinder.model.clusters import ClusterKey
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.report.page.columns import Head, RunNames
-from rejoinder.report.page.comparison import comparison_overview
+from rejoinder.report.page.comparison import comparison_overview, window_title_of_both
 from rejoinder.report.page.markup import Markup, element
 from rejoinder.report.page.overview import judge_words, title_of, why_of_pairs
 from rejoinder.report.page.pairs import Matching, Sides
-from rejoinder.report.page.shell import MOST_PLAIN, plain_table
+from rejoinder.report.page.shell import BOTH, MOST_PLAIN, plain_table
 from rejoinder.runs.comparing import compare_reports
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport
@@ -33,7 +33,7 @@ from rejoinder.server.known import Known
 from rejoinder.server.pages.asked import address_asked, address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData, list_routes
 from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.frame import page, refused, trouble
+from rejoinder.server.pages.frame import Top, page, refused, trouble
 from rejoinder.server.pair_index import PairIndex
 from rejoinder.server.row_store import Address, Query
 from rejoinder.views.clusters import known_clusters
@@ -159,19 +159,19 @@ def _show(pairings: Pairings, request: Request) -> Response:
     worse = found.index.find(Query(show="worse"), 0, MOST_PLAIN)
     plain = plain_table("Passed in A and not in B", worse.rows, worse.total, prefix=f"/runs/{b.id}")
     at = f"/compare/{a.id}/{b.id}"
-    overview = comparison_overview(found.found, at, why=why_of_pairs(found.b.summary, at, found.reasons))
-    shown = _with_links(overview, a.id, b.id)
-    return page(head.title, shown, data, run=f"{a.id} and {b.id}", at=at, plain=plain)
+    why, acts = why_of_pairs(found.b.summary, at, found.reasons), _links(a.id, b.id)
+    overview = comparison_overview(found.found, at, why=why, acts=acts)
+    top = Top(window=window_title_of_both(found.found, head.title))
+    return page(head.title, overview, data, run=BOTH.join((a.id, b.id)), at=at, top=top, plain=plain)
 
 
-def _with_links(overview: Markup, a: str, b: str) -> Markup:
+def _links(a: str, b: str) -> Markup:
     links = [
         element("a", {"class": "btn", "href": f"/runs/{a}"}, "Run A"),
         element("a", {"class": "btn", "href": f"/runs/{b}"}, "Run B"),
         element("a", {"class": "btn", "href": f"/compare/{b}/{a}"}, "Swap"),
     ]
-    bar = element("p", {"class": "acts pagebar", "id": "pagebar"}, links)
-    return Markup(f"{bar}{overview}")
+    return element("p", {"class": "acts"}, links)
 
 
 def _address(names: list[str]) -> Address | None:

@@ -3,9 +3,10 @@ and from the summaries of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -20,13 +21,15 @@ from rejoinder.report.page.markup import Child, Markup, address, element, senten
 from rejoinder.report.page.overview import judge_words
 from rejoinder.runs.passports import find_passport
 from rejoinder.server.errors import ApiError
+from rejoinder.server.labels import LabelRow
 from rejoinder.server.pages.asked import pieces
 from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
-from rejoinder.server.pages.judged import Judged, digest_asked, judged_in, labels_of
+from rejoinder.server.pages.judged import Item, Judged, digest_asked, judged_in, labels_of
 from rejoinder.server.pages.listed import Listed, age, listed
 from rejoinder.server.queue import Entry, judge_test_of
 from rejoinder.words.numbers import capital, coefficient, count, share, share_range, shortened, when
+from rejoinder.words.runs import run_words
 
 MOST_RUNS = 60
 """The latest runs that are looked at."""
@@ -47,6 +50,8 @@ class JudgeData(PageData, frozen=True, kw_only=True, tag="judge"):
     live: bool
     """Whether a test of it is queued or running."""
     is_tested: bool
+    given: list[HumanLabel]
+    """The labels that the page lists, in its order."""
 
 
 class Use(Struct, frozen=True):
@@ -72,18 +77,22 @@ def _show(desk: Desk, request: Request) -> Response:
     source = next((use.listed.row.id for use in uses if CANDIDATE not in use.listed.row.targets), "")
     passport = find_passport(desk.root, latest.model, digest)
     given = labels_of(desk, digest)
+    labelled = _given(desk, digest, given)
+    left = _without_label(desk, source, digest, given)
+    title = f"Judge {shortened(latest.name or latest.target, 60)}"
+    model = f"{latest.model}: " if latest.model and latest.model != latest.target else ""
     test = judge_test_of(desk.queue, digest)
     main = element(
         "section",
         {"id": "overview", "class": "overview judgepage", "aria-labelledby": "h-run"},
-        element("h1", {"id": "h-run", "dir": "auto"}, f"Judge {latest.model or latest.target}"),
-        element("p", {"class": "say", "dir": "auto"}, shortened(latest.check, LONGEST_REPLY)),
+        element("h1", {"id": "h-run", "dir": "auto"}, title),
+        element("p", {"class": "say", "dir": "auto"}, shortened(f"{model}{latest.check}", LONGEST_REPLY)),
         element("p", {"class": "lead"}, f"{capital(judge_words(latest))}."),
         _passport(passport) if passport is not None else None,
         _progress(desk, test) if test is not None else _labelled(len(given), passport),
         None if test is not None else _refused(desk, digest),
-        element("p", {"class": "acts", "id": "acts"}, _more(desk, source, digest)),
-        _disagreements(desk, digest),
+        element("p", {"class": "acts", "id": "acts"}, _more(desk, source, digest, left, len(given))),
+        _labels(len(given), labelled),
         _runs(uses),
     )
     data = JudgeData(
@@ -93,8 +102,9 @@ def _show(desk: Desk, request: Request) -> Response:
         labels=len(given),
         live=test is not None,
         is_tested=passport is not None,
+        given=[one.given for one in labelled[:MOST_SHOWN]],
     )
-    return page(f"Judge {shortened(latest.name or latest.target, 60)}", main, data)
+    return page(title, main, data)
 
 
 def _uses(desk: Desk, digest: str) -> Iterator[Use]:
@@ -164,7 +174,7 @@ def _labelled(number: int, passport: Passport | None) -> Markup | None:
     elif number:
         words = f"It was never tested against human labels. {number} of {ENOUGH_LABELS} labels are there."
     else:
-        words = f"It was never tested against human labels. Label {ENOUGH_LABELS} of its replies first."
+        words = f"It was never tested against human labels. A test needs {ENOUGH_LABELS} of them to say much."
     bar = element("progress", {"max": ENOUGH_LABELS, "value": min(number, ENOUGH_LABELS), "aria-label": "Labels"})
     return element("div", {"class": "labelled"}, element("p", {"class": "say"}, words), bar)
 
@@ -192,54 +202,85 @@ def _refused(desk: Desk, digest: str) -> Markup | None:
     return element("p", {"class": "say", "dir": "auto"}, told)
 
 
-def _more(desk: Desk, run: str, digest: str) -> Child:
-    if desk.settings.read_only or not run:
+def _more(desk: Desk, run: str, digest: str, left: int, given: int) -> Child:
+    """The way to the replies that have no label yet."""
+    if desk.settings.read_only or not run or not left:
         return None
-    return element("a", {"class": "btn", "href": f"/label?run={run}&check={digest}"}, "Label more replies")
+    words = f"Label {'the other' if given else 'its'} {count(left, 'reply', 'replies')}"
+    hint = f" ({ENOUGH_LABELS} are better)" if given + left < ENOUGH_LABELS else ""
+    return element("a", {"class": "btn", "href": f"/label?run={run}&check={digest}"}, f"{words}{hint}")
 
 
-# Where people disagree
+def _without_label(desk: Desk, run: str, digest: str, labels: dict[str, LabelRow]) -> int:
+    """The number of replies of a run that the judge saw and nobody labelled."""
+    with suppress(ApiError):
+        return sum(one.item.id not in labels for one in judged_in(desk.look(run), digest)) if run else 0
+    return 0
 
 
-def _disagreements(desk: Desk, digest: str) -> Markup | None:
-    labels = labels_of(desk, digest)
-    if not labels:
-        return None
-    found: list[tuple[str, Judged]] = []
-    agreed = 0
+# Labels, those first with which the judge disagrees
+
+
+class HumanLabel(Struct, frozen=True):
+    """A label that somebody gave, with the reply and what the judge said."""
+
+    run: str
+    item: Item
+    label: Literal["pass", "fail"]
+    note: str
+
+
+class _LabelledReply(Struct, frozen=True):
+    given: HumanLabel
+    one: Judged
+
+    @property
+    def agrees(self) -> bool:
+        return (self.given.label == "pass") == (self.one.said.state == "passed")
+
+
+def _given(desk: Desk, digest: str, labels: dict[str, LabelRow]) -> list[_LabelledReply]:
+    found: list[_LabelledReply] = []
     for run in dict.fromkeys(name.partition(":")[0] for name in labels):
         try:
             look = desk.look(run)
         except ApiError:
             continue
-        for one in judged_in(look, digest) if not look.is_damaged else ():
+        for one in judged_in(look, digest) if look.state != "damaged" else ():
             row = labels.get(one.item.id)
-            if row is None:
-                continue
-            if (row.label == "pass") == (one.said.state == "passed"):
-                agreed += 1
-            else:
-                found.append((run, one))
-    told = f"{count(len(labels), 'label')}: the judge agrees with {agreed:,}, and not with {len(found):,}."
+            if row is not None:
+                found.append(_LabelledReply(HumanLabel(run, one.item, row.label, row.note), one))
+    return sorted(found, key=lambda one: one.agrees)
+
+
+def _labels(number: int, found: Sequence[_LabelledReply]) -> Markup | None:
+    if not number:
+        return None
+    agreed = sum(one.agrees for one in found)
+    told = f"{count(number, 'label')}: the judge agrees with {agreed:,}, and not with {len(found) - agreed:,}."
+    rows = [_label(place, one) for place, one in enumerate(found[:MOST_SHOWN])]
+    more = f"And {count(len(found) - MOST_SHOWN, 'more label')}." if len(found) > MOST_SHOWN else None
     return element(
         "div",
         {"class": "panel"},
-        element("h2", None, "Disagreements"),
+        element("h2", None, "Labels"),
         element("p", None, told),
-        element("ul", {"class": "disagreements"}, [_disagreement(run, one) for run, one in found[:MOST_SHOWN]]),
+        element("ul", {"class": "disagreements"}, rows),
+        element("p", {"class": "about"}, more) if more else None,
     )
 
 
-def _disagreement(run: str, one: Judged) -> Markup:
+def _label(place: int, labelled: _LabelledReply) -> Markup:
+    given, one = labelled.given, labelled.one
     item, said = one.item, one.said
     name = address(item.suite, item.case, item.target, item.variant or "-", str(item.trial))
     turn = "" if item.turn is None else f"?turn={item.turn}"
-    people, judge = ("fail", "passed") if said.state == "passed" else ("pass", "failed")
+    judge = "passed" if said.state == "passed" else "failed"
     return element(
         "li",
-        None,
-        element("a", {"href": f"/runs/{run}/c/{name}{turn}", "dir": "auto"}, one.reply.title),
-        element("span", {"class": "about"}, f"human: {people}; judge: {judge}"),
+        {"data-label": place, "tabindex": -1},
+        element("a", {"href": f"/runs/{given.run}/c/{name}{turn}", "dir": "auto"}, one.reply.title),
+        element("span", {"class": "about"}, f"human: {given.label}; judge: {judge}"),
         element("blockquote", {"class": "txt", "dir": "auto"}, shortened(one.reply.reply, LONGEST_REPLY)),
         element("p", {"class": "about", "dir": "auto"}, f"The judge: {shortened(said.reason, LONGEST_REPLY)}"),
     )
@@ -249,15 +290,16 @@ def _disagreement(run: str, one: Judged) -> Markup:
 
 
 def _runs(uses: list[Use]) -> Markup:
-    heads = ("Run", "Check", "Passed", "Errors", "Started")
+    has_errors = any(use.judge.errors for use in uses[:MOST_SHOWN])
+    heads = ("Run", "Check", "Passed", *(("Errors",) if has_errors else ()), "Started")
     body = [
         element(
             "tr",
             None,
-            element("th", {"scope": "row"}, element("a", {"href": f"/runs/{use.listed.row.id}"}, use.listed.row.id)),
+            element("th", {"scope": "row"}, _run_link(use.listed.row.id)),
             element("td", {"dir": "auto"}, shortened(use.judge.name or use.judge.check, 80)),
             element("td", None, f"{use.judge.passed:,} of {use.judge.judged:,}"),
-            element("td", None, f"{use.judge.errors:,}" if use.judge.errors else ""),
+            element("td", None, f"{use.judge.errors:,}" if use.judge.errors else "") if has_errors else None,
             element("td", None, age(use.listed.row)),
         )
         for use in uses[:MOST_SHOWN]
@@ -268,3 +310,7 @@ def _runs(uses: list[Use]) -> Markup:
         element("h2", None, "Runs that it judged"),
         table("figures", heads, body),
     )
+
+
+def _run_link(run: str) -> Markup:
+    return element("a", {"href": f"/runs/{run}", "title": run}, run_words(run))

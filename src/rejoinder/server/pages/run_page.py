@@ -65,6 +65,8 @@ class RunData(ListData, frozen=True, kw_only=True, tag="run"):
     """Whether it can be stopped: the queue has started it, or will continue it."""
     resumes: bool
     """Whether it ended early."""
+    failed: bool
+    """Whether some of its conversations did not pass."""
     targets: list[str]
     notes: Notes
     live: LiveData | None
@@ -115,18 +117,20 @@ def _show(desk: Desk, request: Request) -> Response:
 
 
 def _data(desk: Desk, look: Look, index: RunIndex, query: Query, conversation: ConversationView | None) -> RunData:
-    queued = desk.is_queued(look)
+    queued, found = desk.is_queued(look), index.find(query, 0, FIRST_ROWS)
+    lost = 0 if look.report is None else look.report.summary.failed + look.report.summary.errors
     return RunData(
         head=head_of(desk, look),
         tags=index.tags(),
         query=query,
-        found=index.find(query, 0, FIRST_ROWS),
+        found=found,
         conversation=conversation,
         acts=not desk.settings.read_only,
         state=look.state,
         mark=look.mark,
         stops=queued,
         resumes=look.is_stopped,
+        failed=bool(lost or found.counts["failed"] or found.counts["error"]),
         targets=_targets(look),
         notes=look.notes,
         live=_live(look, index, queued=queued),

@@ -31,13 +31,22 @@ from rejoinder.server.pages.listed import Listed, age, holds, listed
 from rejoinder.server.pages.live import MOST_IN_FLIGHT
 from rejoinder.suite.discover import looks_like_suite
 from rejoinder.views.board import BoardRow, outcomes_of
-from rejoinder.words.figures import lost_words, of_trials, passed_words, rate_words, trials_words, verdicts_words
-from rejoinder.words.numbers import capital, count, figure, money, percent, seconds, shortened, when
+from rejoinder.words.figures import (
+    error_words,
+    failed_words,
+    lost_words,
+    of_trials,
+    passed_words,
+    rate_words,
+    trials_words,
+    verdicts_words,
+)
+from rejoinder.words.numbers import capital, clock, count, figure, money, percent, seconds, shortened, when
 
 PAGE = 50
 """Runs of one page."""
-MOST_CHOICES = 12
-"""Suites and tags that are offered as filters."""
+MOST_CHOICES, MOST_PILLS = 40, 5
+"""Suites and tags that are offered as filters, and of these as links beside each other."""
 LEAST_TREND, MOST_TREND = 3, 40
 LEAST_SPARK, MOST_SPARK = 2, 20
 MOST_READ = 200
@@ -113,18 +122,22 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     if one.report is not None:
         links.append(comparison_link(rows, last, one.report.run))
     head, rest = _verdict(one)
-    heading = [element("a", {"href": address, "dir": "auto"}, one.title), ": ", sentence(head)]
+    link = element("p", {"class": "say"}, element("a", {"href": address, "dir": "auto"}, one.title))
     size = "headline long" if len(head) > LONG_HEADLINE else "headline"
-    words = [element("h1", {"class": size}, heading), element("p", {"class": "say"}, sentence(rest))]
+    words = [
+        link,
+        element("h1", {"class": size}, sentence(head)),
+        element("p", {"class": "say"}, sentence(rest)),
+    ]
     return element("div", {"class": "last"}, element("div", None, words), element("p", {"class": "acts"}, links))
 
 
 def _going(desk: Desk, one: Listed) -> Markup:
-    """`service-desk is running: 10 of 21 conversations done.`"""
+    """`Running: service-desk, 10 of 21 conversations done`"""
     done, planned = _done(desk, one.row), one.row.planned
-    told = f": {figure(done)} of {count(planned, 'conversation')} done" if planned and done is not None else ""
+    told = f", {figure(done)} of {count(planned, 'conversation')} done" if planned and done is not None else ""
     link = element("a", {"href": f"/runs/{one.row.id}", "dir": "auto"}, one.title)
-    heading = element("h1", {"class": "headline"}, link, f" is running{told}.")
+    heading = element("h1", {"class": "headline"}, "Running: ", link, told)
     return element("div", {"class": "last going"}, heading, _in_flight(desk, one.row))
 
 
@@ -144,7 +157,7 @@ def _in_flight(desk: Desk, row: RunRow) -> Markup | None:
                     shortened(one.target + (f", trial {one.trial}" if one.trial > 1 else ""), LONGEST),
                 ),
                 element("span", None, f"turn {one.turn}"),
-                element("span", {"class": "num"}, seconds(round(one.age_s))),
+                element("span", {"class": "num"}, clock(one.age_s)),
             )
             for one in waiting[:MOST_IN_FLIGHT]
         ]
@@ -175,9 +188,9 @@ def _verdict(one: Listed) -> tuple[str, str]:
     failed, 2 min ago.`; with repeats `69% of trials (55 to 80) passed, 7 of 10 cases (31 of 45 trials), 2 cases
     failed, 2 min ago.`"""
     if one.damage:
-        return "the run is damaged.", f"It was started {age(one.row)}. {capital(one.damage)}."
+        return "The run is damaged.", f"It was started {age(one.row)}. {capital(one.damage)}."
     if one.report is None:
-        return "the run was killed.", f"It was started {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
+        return "The run was killed.", f"It was started {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
     summary, board = one.report.summary, one.board
     parts = [f"{passed_words(summary)} passed"]
     if one.rate is not None:
@@ -229,6 +242,17 @@ def _most(names: Iterable[str]) -> list[str]:
 
 
 def _group(name: str, label: str, values: Sequence[str], wanted: Wanted) -> Markup:
+    """A few as links; of more one is chosen, for which the script is needed."""
+    if len(values) > MOST_PILLS:
+        options = [
+            element(
+                "option",
+                {"value": _address({**wanted, name: value}), "selected": wanted[name] == value},
+                shortened(value, LONGEST) or f"All {label.lower()}s",
+            )
+            for value in ("", *values)
+        ]
+        return element("select", {"class": "choice", "aria-label": label}, options)
     links = [
         element(
             "a",
@@ -407,13 +431,14 @@ def _name(one: Listed, blessed: Sequence[str], line: _Line | None) -> list[Child
 
 
 def _outcome(summary: Summary, row: RunRow) -> list[Child]:
-    """A bar, and what did not pass in the colour of failures."""
-    lost = ", ".join(lost_words(summary))
+    """A bar, and what did not pass; failures are in their colour."""
+    failed, errors = failed_words(summary), error_words(summary)
     told = [f"{passed_words(summary)} passed", *([] if row.is_completed else [row.status])]
     return [
         outcome_bar(outcomes_of(summary)),
-        element("span", {"class": "lost"}, lost) if lost else None,
-        element("span", {"class": "of"}, f"{', ' if lost else ''}{', '.join(told)}"),
+        element("span", {"class": "lost"}, failed, ", ") if failed else None,
+        element("b", None, errors, ", ") if errors else None,
+        element("span", {"class": "of"}, ", ".join(told)),
     ]
 
 

@@ -152,7 +152,7 @@ async function startApp(from, where) {
   await showPlace();
   const { scroll } = history.state ?? {};
   if (scroll) scrollTo(0, scroll);
-  else if (placeNow.page === 'run' && placeNow.query) toList();
+  else if (placeNow.page === 'run' && ['show', 'target', 'variant', 'tag'].some(name => queryNow()[/** @type {keyof Query} */ (name)])) toList();
   performance.mark('ready');
   document.documentElement.dataset.ready = '1';
 }

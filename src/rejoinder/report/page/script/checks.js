@@ -22,18 +22,19 @@ function evidence(text, checks) {
  * @param {number[]} places
  * @param {Turn | null} turn
  * @param {Conversation} talk
+ * @param {Check['state']} [state] a check inside of one that forbids it has the state of that
  * @returns {HTMLElement}
  */
-function checkView(check, places, turn, talk) {
-  const { children = [], state, reason, judge } = check, isNot = check.called === 'not' && children.length === 1;
-  const called = isNot ? `not ${children[0].called}` : check.called, isNamed = !isNot && called !== check.label && !called.startsWith(check.label.split(' ')[0]);
+function checkView(check, places, turn, talk, state = check.state) {
+  const { called, children = [], reason, told = reason, judge } = check, isNot = check.label.split(' ')[0] === 'not', [only] = children;
+  const isNamed = called !== check.label && !called.startsWith(check.label.split(' ')[0]), isOne = isNot && children.length === 1 && !only.judge && !only.children;
   return h(`div.chk.${state}`, markView(state),
     h('div.lb', h('span.sr', `${state}: `), isNamed && [h('span.nm', foreign(called)), ' '],
       h('code', shortView(isNamed ? check.label : called, 300)),
-      (state !== 'passed' || judge) && reason && h('div.rs', shortView(reason, 2000)),
+      (state !== 'passed' || judge) && told && h('div.rs', shortView(told, 2000)),
       foundView(check), judgeView(check)),
     h('div.sc', check.score, actions.check.map(make => make(check, places, turn, talk))),
-    !isNot && children.length > 0 && places.length < MOST_LEVELS && h('div.kids', children.map((child, n) => checkView(child, [...places, n], turn, talk))));
+    !isOne && children.length > 0 && places.length < MOST_LEVELS && h('div.kids', children.map((child, n) => checkView(child, [...places, n], turn, talk, isNot ? state : child.state))));
 }
 
 /** Which of several things a check looked for are there. @param {Check} check @returns {Child} */

@@ -31,9 +31,12 @@ const titleView = ({ row, turns = [] }) => h(row.title === turns[0]?.prompt ? 'h
 
 /** @param {Tool} tool */
 function toolView({ name, server, arguments: words, result, status, note }) {
-  const isBad = !!note || status === 'failed' || status === 'denied';
+  const isBad = !!note || status === 'failed' || status === 'denied', given = argumentsOf(words);
+  const [before, after] = ['old', 'new'].map(start => given.find(([key]) => RegExp(`^${start}(_?(string|str|text|content))?$`, 'i').test(key)));
+  const isEdit = before && after;
   return h('div.tool', h('b', server && [foreign(server), ' / '], foreign(name), isBad && h('span.bad', ` ${note ?? status}`)),
-    h('dl', argumentsOf(words).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))])),
+    h('dl', given.filter(one => !isEdit || one !== before && one !== after).map(([key, value]) => [h('dt', foreign(key)), h('dd', shortView(value, 2000))])),
+    isEdit && folded(h('div', h('pre.diff', { tabindex: '0' }, [before, after].map(([, text], n) => text.slice(0, CUT).split('\n').map(line => h(n ? 'span.add' : 'span.del', n ? '+ ' : '- ', plain(line)))))), sizeOfText(before[1] + after[1]), FOLD_CODE),
     result != null && h('div.result', h('span', 'result'), resultView(result)));
 }
 
@@ -113,15 +116,15 @@ function turnView(node, talk, title) {
     h('div.checks', own, hanging(-1)));
 }
 
-/** What a target did and said; calls that were not carried out come last. @param {Turn} turn @param {Mark[]} [marks] @param {boolean} [isBeside] is the other reply beside it? @returns {Child} */
-function replyView({ response, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, isBeside) {
+/** What a target did and said; calls that were not carried out come last. @param {Turn} turn @param {Mark[]} [marks] @param {Mark[]} [others] where it first differs from the reply beside it @returns {Child} */
+function replyView({ response, outcome, same_as: same, miss, tools = [], diff, checks = [], broke = [] }, marks, others) {
   const isSilent = response == null || !response && !tools.length;
-  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);
-  return [tools.filter(tool => tool.status).map(toolView), same && !isBeside ? sameView(same, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
+  const said = isSilent ? h('p.none', response == null ? 'No reply' : 'Empty reply') : response && replyTextView(response, [...marks ?? evidence(response, [...checks, ...broke]), ...others ?? [], ...miss ? inUnits(response, [miss]).map(([from, to]) => /** @type {Mark} */ ([from, to, 'near'])) : [], ...soughtIn(response, queryNow().q)]);
+  return [tools.filter(tool => tool.status).map(toolView), same ? sameView(same, outcome, said) : said, tools.filter(tool => !tool.status).map(toolView), diff && diffView(diff)];
 }
 
-/** The reply said the same again: its words are folded. @param {number} turn @param {Child} said @returns {Child} */
-const sameView = (turn, said) => [h('p.same', `Same words as turn ${turn}.`), fold('Show the reply', () => said)];
+/** The reply said the same again: its words are folded. @param {number} turn @param {string} outcome @param {Child} said @returns {Child} */
+const sameView = (turn, outcome, said) => [h(outcome === 'passed' ? 'p.same.fine' : 'p.same', `Same words as turn ${turn}.`), fold('Show the reply', () => said)];
 
 /** The reply beside an earlier one, word by word, where enough of them are the same. @param {Turn} turn @param {Conversation} talk @returns {Child} */
 function againstView({ response, depth, same_as: same, near, turn }, { turns = [] }) {
@@ -161,9 +164,9 @@ function treeOf(turns) {
 function whyView({ row, reasons = [], turns = [] }) {
   const [reason, ...more] = reasons;
   if (!reason) return null;
-  const { outcome, word } = row, { where, what, text, turn, said } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
+  const { outcome, word } = row, { where, what, text, silent, turn, said } = reason, goal = outcome === 'recovered' ? row.recovered_on : turn;
   const words = outcome === 'recovered' ? ['Failed ', h('b', plain(what)), ` on turn ${turn}. ${word}`]
-    : [h('b', plain(where ? `${where}: ${what}` : what)), ': ', shortView(text.replace(/[.\s]+$/, ''), 600), more.length > 0 && `, and ${more.length} more`];
+    : [h('b', plain(where ? `${where}: ${what}` : what)), silent ? ' failed' : [': ', shortView(text.replace(/[.\s]+$/, ''), 600)], more.length > 0 && `, and ${more.length} more`];
   return h(`a.why.${MARK[outcome]}`, { href: goal && turnHref(goal) }, words, '. ', said && h('span.quote', 'It said “', foreign(said), '” '), goal && turns.length > 1 && h('span.go', `Go to turn ${goal} ↓`));
 }
 

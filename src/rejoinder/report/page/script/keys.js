@@ -47,7 +47,7 @@ function unfold() {
 }
 
 function unfoldAll() {
-  for (const closed of detailBox.querySelectorAll('details:not([open])')) {
+  for (const closed of detailBox.querySelectorAll('details:not([open], .act)')) {
     closed.setAttribute('open', '');
     closed.dispatchEvent(new Event('toggle'));
   }

@@ -31,7 +31,7 @@ const actions = {
 };
 
 /** @type {[string, string][]} */
-const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['error', 'Errors'], ['first', 'First try'], ['again', 'Same words'], ['different', 'Verdicts differ'], ['skipped', 'Skipped']];
+const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['error', 'Errors'], ['first', 'First try'], ['again', 'Same words, any outcome'], ['different', 'Verdicts differ'], ['skipped', 'Skipped']];
 /** @type {[string, string][]} */
 const PAIR_PILLS = [['', 'All'], ['worse', 'Flipped to failed'], ['better', 'Flipped to passed'], ['words', 'Other words'], ['same', 'Same'], ['only', 'In one run only']];
 
@@ -194,7 +194,7 @@ function rowView(n) {
     class: `row${isCurrent ? ' cur' : ''}${isOpen ? ' open' : ''}`, id: `r${n}`, href: addresses.href({ ...placeOfRow(row), query: placeNow.query }), role: 'option', tabindex: '-1',
     'aria-selected': String(isCurrent), 'aria-setsize': listNow.total, 'aria-posinset': n + 1,
   }, markView(row.outcome, row.recovered_on), h('span.t', h('b', foreign(row.title || row.case)), foreigns(whose(row))),
-  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.hit ? ['… ', foreign(row.hit), ' …'] : saidWords(row), row.aside && ' (decides nothing)']),
+  h('span.w', row.change ? changeWords(row) : [h('span.sr', `${row.word}. `), row.hit ? h('bdi', marked(row.hit, 0, soughtIn(row.hit, queryNow().q))) : saidWords(row), row.aside && ' (decides nothing)']),
   h('span.x', row.length, h('br'), row.time));
   view.style.top = `${n * ROW}px`;
   return view;
@@ -202,14 +202,15 @@ function rowView(n) {
 
 /** What it said, and why. @param {Row} row @returns {Child} */
 function saidWords({ outcome, why, said, same }) {
-  if (!why) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
-  return [said && h('span.q', outcome === 'recovered' && 'First ', 'it said “', foreign(said), '” '), h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why), same && ` · ${same}`)];
+  if (!why && !said) return outcome === 'skipped' ? 'Not run' : 'All checks passed';
+  return [said && h('span.q', h('span.roomy', outcome === 'recovered' && 'First ', 'it said '), '“', foreign(said), '” '), why && h('span', said ? '· ' : outcome === 'recovered' && 'First failed ', plain(why)), same && h('span.roomy', ` · ${same}`)];
 }
 
 /** @param {Row} row @returns {Child} */
 function changeWords(row) {
-  const { change, before, differs, why } = row;
+  const { change, before, differs, why, said } = row;
   const went = [before ? before.word : 'not in A', change === 'only' && before ? 'not in B' : row.word].join(' → ');
+  if (said && /worse|better/.test(change ?? '')) return [h('span', change === 'worse' ? 'Broke' : 'Fixed', h('span.roomy', `: ${went}`), ' · '), saidWords(row)];
   return [went, differs ? `, replies differ from turn ${differs}` : '', why && ': ', plain(why)];
 }
 

@@ -50,7 +50,7 @@ function isPlaced(pieces, text, marks) {
   return marks.every(([from, to, css]) => {
     const first = firstBehind(leaves, from);
     let done = from, isShown = false;
-    if (css === 'near') return true;
+    if (/near|from/.test(css)) return true;
     if (/^d[ab]$/.test(css)) return first < leaves.length && leaves[first][0] < to;
     for (let n = first; n < leaves.length && leaves[n][0] < to && !text.slice(done, leaves[n][0]).trim(); n++) {
       done = Math.max(done, leaves[n][1]);

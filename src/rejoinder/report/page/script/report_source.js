@@ -117,8 +117,8 @@ async function reportSource() {
         /** @type {Packed[]} */
         const bodies = JSON.parse(text);
         bodies.forEach((body, place) => {
-          const said = transcript(body), at = said.toLowerCase().indexOf(q);
-          if (at >= 0) search.found.set(owner[n * head.block + place], said.slice(Math.max(0, at - 30), at + q.length + 30).replace(/\s+/g, ' '));
+          const said = transcript(body);
+          if (said.toLowerCase().includes(q)) search.found.set(owner[n * head.block + place], around(said, q));
         });
       }
       if (performance.now() - time > 120 && run === search.run) {
@@ -176,6 +176,15 @@ async function reportSource() {
     },
   };
   return source;
+}
+
+/** The words around what was sought in one line, without signs of Markdown unless they were sought. @param {string} text @param {string} q */
+function around(text, q) {
+  const at = text.toLowerCase().indexOf(q), from = Math.max(at - 400, text.lastIndexOf('\n', at - 40) + 1), part = text.slice(from, at + q.length + 200);
+  const leaves = leavesOf(markdownOf(part) ?? []);
+  const read = leaves.map(([low, high], n) => (/[\n|]/.test(part.slice(leaves[n - 1]?.[1] ?? low, low)) ? ' ' : '') + part.slice(low, high)).join('');
+  const line = (read.toLowerCase().includes(q) ? read : part).replace(/\s+/g, ' '), place = line.toLowerCase().indexOf(q), start = place > 40 ? Math.min(place, line.indexOf(' ', place - 40) + 1) : 0;
+  return `${from + start ? '… ' : ''}${line.slice(start, place + q.length + 120)} …`;
 }
 
 /** Addresses behind `#`: of a report. @returns {Addresses} */

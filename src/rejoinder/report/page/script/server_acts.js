@@ -48,7 +48,9 @@ function forkForm(turn, conversation) {
 /** @param {Turn} turn @param {Conversation} conversation @returns {Child} */
 function forkView(turn, conversation) {
   if (!pageData.acts || dataSource.head().pair || conversation.control === turn) return null;
-  return fold('Fork from here', () => forkForm(turn, conversation));
+  const form = fold('Fork from here', () => forkForm(turn, conversation));
+  form.classList.add('act');
+  return form;
 }
 
 /** @param {Conversation} conversation @returns {Child} */
@@ -145,8 +147,7 @@ function runActs() {
   if (!pageData.acts) return;
   if (pageData.state === 'running' || pageData.stops) return void box.append(...leaves([pageData.stops && buttonView('Stop the run', () => steer(run, 'stop'))]));
   if (pageData.state === 'killed') return void fill(box, buttonView('Resume', () => steer(run, 'resume')));
-  const failed = !!(pageData.found?.counts.failed || pageData.found?.counts.error);
-  const more = byId('more'), goOn = pageData.resumes && (() => buttonView('Resume', () => steer(run, 'resume')));
+  const { failed } = pageData, more = byId('more'), goOn = pageData.resumes && (() => buttonView('Resume', () => steer(run, 'resume')));
   const again = failed && (() => buttonView(['Re-run failed ', h('kbd', 'r')], () => rerun(run))), first = goOn || again;
   if (more) more.hidden = false;
   if (first) more?.before(h('span', { id: 'first-act' }, first()));

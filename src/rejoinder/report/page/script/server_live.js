@@ -72,7 +72,7 @@ function showFlights(flights, waiting) {
   const box = byId('flight'), seen = performance.now();
   if (!box) return;
   const draw = () => {
-    fill(box, flights.map(({ case: name, target, trial, turn, age_s: age }) => h('li', h('b.pulse.running', { 'aria-hidden': 'true' }), h('b', foreign(name)), h('span', foreign(target), trial > 1 && `, trial ${trial}`), h('span', `turn ${turn}`), h('span.num', ageWords(age + (performance.now() - seen) / 1000)))),
+    fill(box, flights.map(({ case: name, target, trial, turn, age_s: age }) => h('li', h('b.pulse.running', { 'aria-hidden': 'true' }), h('b', foreign(name)), h('span', foreign(target), trial > 1 && `, trial ${trial}`), h('span', `turn ${turn}`), h('span.num', clockWords(age + (performance.now() - seen) / 1000)))),
       waiting > flights.length && h('li', h('span', `and ${group3(waiting - flights.length)} more`)));
   };
   clearInterval(ticking);
@@ -81,8 +81,11 @@ function showFlights(flights, waiting) {
   if (flights.length) ticking = setInterval(draw, 1000);
 }
 
-/** @param {number} seconds */
-const ageWords = seconds => seconds < 60 ? `${Math.floor(seconds)} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
+/** `1:12`, `1:04:09`: a time that runs. @param {number} seconds */
+function clockWords(seconds) {
+  const parts = [seconds / 3600, seconds / 60 % 60, seconds % 60].map(part => Math.floor(part)), [first, ...rest] = parts[0] ? parts : parts.slice(1);
+  return [first, ...rest.map(part => String(part).padStart(2, '0'))].join(':');
+}
 
 /** Says what is still being done, or that it is done. @param {Child[]} words */
 function tellPending(...words) {

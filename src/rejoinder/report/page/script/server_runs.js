@@ -28,6 +28,9 @@ function startRuns() {
     button.hidden = false;
     listen(button, 'click', () => copy(button.dataset.copy ?? '', 'Command'));
   }
+  for (const choice of /** @type {NodeListOf<HTMLSelectElement>} */ (document.querySelectorAll('.choice'))) {
+    listen(choice, 'change', () => location.assign(choice.value));
+  }
   if (field) {
     field.hidden = false;
     listen(field, 'change', () => {

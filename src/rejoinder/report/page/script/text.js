@@ -231,11 +231,13 @@ function folded(box, { characters, lines }, most, grow = () => 0) {
   return [box, more];
 }
 
-/** Folded texts show their first mark. */
+/** Folded texts show where they begin to differ, or their first mark. */
 function showMarks() {
   for (const box of document.querySelectorAll('.clamp')) {
-    const mark = box.querySelector('mark,.near');
+    const mark = box.querySelector('.from') ?? box.querySelector('mark,.near');
     if (mark) box.scrollTop += areaOf(mark).bottom - areaOf(box).top - 190;
+    box.classList.toggle('mid', box.scrollTop > 0);
+    box.classList.toggle('end', box.scrollTop + box.clientHeight >= box.scrollHeight - 1);
   }
 }
 
@@ -250,15 +252,20 @@ function showMarks() {
 function textView(text, marks = [], most = FOLD) {
   if (!text) return h('p.none', 'Empty');
   let shown = cutAt(text, CUT);
-  const box = h('div', partsOfText(text.slice(0, shown), marks));
-  return folded(box, sizeOfText(text), most, () => {
+  const box = h('div', partsOfText(text.slice(0, shown), marks)), grow = () => {
     for (let left = STEP; left > 0 && shown < text.length; left -= CUT) {
       const end = cutAt(text, shown + CUT);
       box.append(h('div.txt.far', { dir: 'auto' }, marked(text.slice(shown, end), shown, marks)));
       shown = end;
     }
     return text.length - shown;
-  });
+  };
+  const [from] = marks.find(([, , css]) => css === 'from') ?? marks[0] ?? [0];
+  if (from >= shown) {
+    grow();
+    for (const far of box.querySelectorAll('.far')) far.classList.remove('far');
+  }
+  return folded(box, sizeOfText(text), most, grow);
 }
 
 /**

@@ -70,6 +70,8 @@ interface Check {
   label: string;
   state: 'passed' | 'failed' | 'error';
   reason: string;
+  /** The reason in fewer words, where they are others; empty if it says nothing more. */
+  told?: string | null;
   score?: string;
   /** As a sentence. */
   scored?: string;
@@ -134,7 +136,7 @@ interface Conversation {
   file?: string;
   line?: number;
   /** The most important one first. */
-  reasons?: {where?: string, what: string, text: string, turn?: number | null, said?: string}[];
+  reasons?: {where?: string, what: string, text: string, silent?: boolean, turn?: number | null, said?: string}[];
   system?: string;
   system_size?: string;
   turns?: Turn[];
@@ -198,6 +200,8 @@ interface First {
   stops?: boolean;
   /** Whether it ended early. */
   resumes?: boolean;
+  /** Did some of its conversations not pass? */
+  failed?: boolean;
   targets?: string[];
   notes?: {tags: string[], note: string};
   run?: string;
@@ -206,6 +210,7 @@ interface First {
   labels?: number;
   /** Whether the judge has a passport. */
   is_tested?: boolean;
+  given?: GivenLabel[];
   items?: LabelItem[];
   done?: string[];
   first?: LabelReply | null;
@@ -213,6 +218,7 @@ interface First {
 
 type Found = {total: number, rows: Row[], counts: Record<string, number>};
 
+type GivenLabel = {run: string, item: LabelItem, label: 'pass' | 'fail', note: string};
 type LabelItem = {id: string, suite: string, case: string, target: string, variant: string | null, trial: number, turn: number | null, check: number[]};
 
 type LabelReply = {title: string, prompt: string, reply: string, asked: string};
