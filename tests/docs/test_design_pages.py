@@ -54,3 +54,30 @@ def test_the_architecture_page_shows_every_package() -> None:
         name for name in PACKAGES - {"py", "starter"} if f"`{name}/`" not in packages and f"`{name}.py`" not in packages
     ]
     assert missing == []
+
+
+def beginnings() -> dict[str, list[str]]:
+    """The names in the last column of the table of packages."""
+    text = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
+    packages = text.partition("## Packages")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in packages.splitlines() if line.startswith("| `")]
+    return {row[0].strip(): re.findall(r"`([\w.]+)`", row[-1]) for row in rows}
+
+
+def test_the_architecture_page_names_places_to_begin_that_exist() -> None:
+    found = beginnings()
+    names = [name for named in found.values() for name in named if name not in ("rejoinder", "view")]
+    assert [name for name in names if name.partition(".")[0] not in PACKAGES or not exists(name)] == []
+    elsewhere = [(package, name) for package, named in found.items() for name in named if "." in name]
+    assert [one for one in elsewhere if not one[0].startswith(f"`{one[1].partition('.')[0]}/")] == []
+
+
+def test_only_named_packages_list_names() -> None:
+    text = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
+    said = re.search(r"^Only (`.*) list names", text, re.MULTILINE)
+    assert said is not None
+    files = sorted((ROOT / "src" / "rejoinder").glob("*/__init__.py"))
+    listing = [
+        path.parent.name for path in files if re.search(r"\bas (\w+)$|import \*$", path.read_text(), re.MULTILINE)
+    ]
+    assert [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", said[1])] == ["rejoinder", *listing]

@@ -346,10 +346,10 @@ STATE_READERS = {
     "server/api_runs.py": 1,
     "server/folders.py": 1,
     "server/found.py": 2,
-    "server/pages/compare_page.py": 1,
-    "server/pages/desk.py": 3,
-    "server/pages/listed.py": 1,
+    "server/desk.py": 3,
+    "server/listed.py": 1,
     "server/pages/run_page.py": 1,
+    "server/pairings.py": 1,
 }
 """How often files outside of `runs`, `model` and `views` compare a state. A number only falls: a state that is decided
 again from others (a run that says running but has no process) is a second decider."""

@@ -15,7 +15,7 @@ import rejoinder
 from rejoinder import Case, FollowUp, Suite, SuiteError, UsageError, checks
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.recorded import RecordedRun, Untrusted
-from rejoinder.server.pages.copies import as_yaml
+from rejoinder.server.copies import as_yaml
 from tests.kit import Project, Raw, case, run_folders, scripted
 
 MAPPING: Raw = {

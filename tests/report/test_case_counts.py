@@ -192,7 +192,7 @@ def test_cases_and_trials_are_named_on_every_surface(
     assert listed.count("4 of 10 cases (19 of 30 trials)") == 2, "the last run in a sentence, and its row"
     project.run("report", "--out", "r.html")
     page = words_of(Path("r.html").read_text())
-    assert "6 cases failed, 4 of 10 cases passed" in page, "the title of the window"
+    assert "6 cases failed, 4 of 10 cases passed: evals.yaml" in page, "the title of the window"
     assert "4 of 10 cases passed, 19 of 30 trials on 2 targets." in page
     assert "good First try 10 Failed 4 Errors 1 trials" in page and "bad First try 9 Failed 5 Errors 1 trials" in page
     # Exports by cases
@@ -211,6 +211,6 @@ def test_the_rate_of_one_target_says_that_it_is_of_trials(project: Project) -> N
     )
     project.run("report", "--out", "r.html")
     page = words_of(Path("r.html").read_text())
-    assert "7 of 10 cases passed (90% of trials)" in page, "the title of the window"
+    assert "3 cases failed, 7 of 10 cases passed (90% of trials): " in page
     assert re.search(r"90 ?% of trials passed \d", page)
     assert "| Pass rate of trials |" in project.run("export", "--to", "markdown")

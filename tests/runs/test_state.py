@@ -23,9 +23,9 @@ from rejoinder.runs.summary import summarise
 from rejoinder.runs.verify import verify_run
 from rejoinder.server.api_routes import Api
 from rejoinder.server.damage import Damage
+from rejoinder.server.desk import Desk
 from rejoinder.server.found import look
 from rejoinder.server.jobs import RunJob
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.queue import Entry
 from tests.kit import Process, Project, Raw, only_run
 from tests.server.kit import api, serving, settings

@@ -26,9 +26,9 @@ from rejoinder.server import events, labels, streams
 from rejoinder.server.api import ROUTES
 from rejoinder.server.app import make_app
 from rejoinder.server.damage import Damage
-from rejoinder.server.pages.desk import Desk
-from rejoinder.server.pages.judged import judged_in, labels_of
-from rejoinder.server.pages.listed import listed
+from rejoinder.server.desk import Desk
+from rejoinder.server.judged import judged_in, labels_of
+from rejoinder.server.listed import listed
 from rejoinder.server.queue import Queue
 from rejoinder.server.settings import Limits
 from rejoinder.server.streams import event

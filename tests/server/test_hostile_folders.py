@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rejoinder.runs.folder import RunFolder, runs_folder
-from rejoinder.server.pages.desk import Desk
+from rejoinder.server.desk import Desk
 from tests.kit import Project
 from tests.server.kit import ask, scripted, settings, shared_project
 

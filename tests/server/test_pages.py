@@ -24,11 +24,11 @@ from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.report.page.overview import figure
 from rejoinder.runs.folder import RunFolder
 from rejoinder.server.app import make_app
+from rejoinder.server.copies import as_curl, as_yaml
+from rejoinder.server.desk import Desk
 from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.jobs import RunJob
 from rejoinder.server.pages import case_page, run_page
-from rejoinder.server.pages.copies import as_curl, as_yaml
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import PageData, page
 from rejoinder.server.pages.live import Live
 from rejoinder.server.queue import Entry, Queue

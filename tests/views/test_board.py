@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rejoinder.comparison.sides import Side
 from rejoinder.gates.baselines import baseline_of, write_baseline
@@ -20,13 +22,15 @@ from rejoinder.runs.folder import RunFolder
 from rejoinder.views.board import VERDICT_WORDS, Board, board_of
 from rejoinder.views.clusters import LONGEST_CLUSTER, known_clusters, shared_clusters
 from rejoinder.views.flips import SinceBaseline
+from rejoinder.views.run import view_run
 from rejoinder.words.figures import verdicts_words
-from rejoinder.words.numbers import shortened
+from rejoinder.words.numbers import money, seconds, shortened
 from tests.comparison.sides import compare_sides
 from tests.kit import Project, bounded
 from tests.report.exports import MadeRun, made_run
+from tests.server.kit import ask, settings
 from tests.views import surfaces
-from tests.views.boards import CANNOT, FEW, LISTENS, STUCK, one, run_of
+from tests.views.boards import CANNOT, FEW, LISTENS, STUCK, any_runs, one, run_of
 from tests.views.surfaces import Said, Shown, counts_of, facts_of
 
 
@@ -237,14 +241,59 @@ def check_card(run: MadeRun, shown: Shown) -> None:
     assert "…" not in shown.whole
 
 
+def check_money_and_time(run: MadeRun, shown: dict[str, Shown]) -> None:
+    """Cost and time in the words of the facts, and no other money than theirs."""
+    view = view_run(run)
+    words = [view.facts[kind].said for kind in ("cost", "took") if kind in view.facts]
+    assert words
+    known = amounts(" ".join([*words, *(row.cost for row in view.board.rows), *(note.text for note in view.notes)]))
+    for name, surface in shown.items():
+        text = re.sub(r"([\d,.]+) USD", r"$\1", surface.whole)  # as Markdown has it
+        if name != "card":
+            assert all(word in text for word in words), (name, words, text)
+        assert set(amounts(text)) <= set(known), (name, text)
+
+
+def amounts(text: str) -> list[str]:
+    return re.findall(r"\$[\d,.]*\d", text)
+
+
+def check_viewer_of_killed(run: MadeRun, folder: Path) -> None:
+    """The receipt says that it is running, and no process has it open."""
+    surfaces.stored(run, folder)
+    [title] = re.findall(r'<h1 id="h-run"[^>]*>(.*?)</h1>', surfaces.asked(run, folder))
+    assert title.startswith("Killed: ")
+
+
 def check_every_surface(run: MadeRun, folder: Path) -> None:
-    check_terminal(run, surfaces.wide(run))
-    check_terminal(run, surfaces.plain(run))
-    check_page(run, surfaces.report(run))
-    check_page(run, surfaces.viewer(run, folder))
-    check_comment(run, surfaces.comment(run))
+    if run.run.status == "running":
+        check_viewer_of_killed(run, folder)
+        run = structs.replace(run, run=structs.replace(run.run, status="killed"))
+    shown = {
+        "wide": surfaces.wide(run),
+        "plain": surfaces.plain(run),
+        "report": surfaces.report(run),
+        "comment": surfaces.comment(run),
+        "card": surfaces.card(run),
+    }
+    if run.run.status != "killed":
+        shown["viewer"] = surfaces.viewer(run, folder)
+        check_page(run, shown["viewer"])
+        check_list(run, folder)
+    check_terminal(run, shown["wide"])
+    check_terminal(run, shown["plain"])
+    check_page(run, shown["report"])
+    check_comment(run, shown["comment"])
     check_document(run, surfaces.document(run))
-    check_card(run, surfaces.card(run))
+    check_card(run, shown["card"])
+    check_money_and_time(run, shown)
+
+
+def check_list(run: MadeRun, folder: Path) -> None:
+    """Cost and time in the list of the viewer."""
+    listed = surfaces.words_of(ask(settings(folder), "GET", "/").text)
+    assert seconds(run.summary.duration_s) in listed
+    assert money(run.summary.total_cost) in listed
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -274,11 +323,11 @@ def test_reasons_are_new_where_the_baseline_had_none_of_them(project: Project) -
 
 
 @bounded(20)
-@given(ways_of_runs)
-def test_every_surface_has_the_same_rows(tmp_path_factory: pytest.TempPathFactory, ways: dict[str, str]) -> None:
+@given(any_runs())
+def test_every_surface_has_the_same_rows(tmp_path_factory: pytest.TempPathFactory, run: MadeRun) -> None:
     folder = tmp_path_factory.mktemp("project")
     (folder / ".rejoinder").mkdir()
-    check_every_surface(run_of(ways), folder)
+    check_every_surface(run, folder)
 
 
 def test_the_list_of_runs_has_the_verdicts_of_the_rows(project: Project) -> None:

@@ -14,7 +14,6 @@ from rejoinder.cli.grouping import grouped
 from rejoinder.cli.output import echo, echo_lines, form_for, look, look_options, write_machine
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.exports.formats import FORMATS, name_format, write_results
-from rejoinder.model import Result
 from rejoinder.project.folders import find_root
 from rejoinder.report.conversation import signs_for, write_conversation
 from rejoinder.report.styled import Commands
@@ -22,6 +21,7 @@ from rejoinder.runs.own_files import files_of, refuse_own_file
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport
 from rejoinder.views.actions import Action, next_actions, resume_action
+from rejoinder.views.cases import eval_name
 from rejoinder.views.conversation import view_conversation
 
 if TYPE_CHECKING:
@@ -201,16 +201,6 @@ def traceback_of(report: RunReport) -> str | None:
     """Where to look when the user's own code raised an error."""
     has_any = bool(report.summary.errors) and report.folder.has_tracebacks
     return relative(report.folder.path / "run.log") if has_any else None
-
-
-def eval_name(result: Result, report: RunReport) -> str:
-    """`Eval 3 (trial 2)`: the number, and the names of its suite, target, variant and trial if there are several."""
-    parts = [result.suite] if len(report.run.suites) > 1 else []
-    parts += [result.target] if len(report.summary.by_target) > 1 else []
-    parts += [result.variant] if result.variant is not None else []
-    is_repeated = report.run.reported.repeat > 1 or report.summary.has_repeats
-    parts += [f"trial {result.trial}"] if is_repeated else []
-    return f"Eval {result.number} ({', '.join(parts)})" if parts else f"Eval {result.number}"
 
 
 def commands_of(actions: Iterable[Action]) -> Commands:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from shlex import quote
 
 import click
 
@@ -13,20 +12,20 @@ from rejoinder.cli.grouping import Values, grouped
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, echo_lines, form_for, show_error, words, write_machine
 from rejoinder.cli.pager import paged
-from rejoinder.cli.results import Output, eval_name, output_options, write_report
+from rejoinder.cli.results import Output, commands_of, output_options, write_report
 from rejoinder.engine.run import show_run
 from rejoinder.errors import UsageError
 from rejoinder.exports.formats import FORMATS
-from rejoinder.model import Result
 from rejoinder.report.conversation import signs_for, write_block, write_conversation, write_facts
 from rejoinder.report.course_rows import write_course
-from rejoinder.report.styled import EMPTY, Commands, Form, command_rows, line, paragraph, safe
+from rejoinder.report.styled import EMPTY, Form, command_rows, line, paragraph, safe
 from rejoinder.runs.recorded import open_recorded
 from rejoinder.runs.report import RunReport
 from rejoinder.runs.verify import find_damage
+from rejoinder.views.actions import fork_action
+from rejoinder.views.cases import eval_name
 from rejoinder.views.choose import SORTS, Choice, ChosenReport, choose
 from rejoinder.views.conversation import ConversationView, view_conversation
-from rejoinder.views.course import turn_to_change
 from rejoinder.words.numbers import count, listed
 
 FORMATS_OF_PARTS = ("json", "jsonl", "yaml", "csv")
@@ -120,7 +119,8 @@ def _write_text(report: ChosenReport, choice: Choice, name: str, *, verbose: boo
         talk = view_conversation(result, system=prompts.of(result) if verbose else "")
         _write_conversation(talk, eval_name(result, report), choice.turn, form)
         if is_alone:
-            commands = _next_commands(result, report, choice, name) if form.commands else ()
+            fork = fork_action(name, result, choice.turn, several=len(report.summary.by_target) > 1)
+            commands = commands_of(() if fork is None or not form.commands else (fork,))
             echo_lines([EMPTY, *write_facts(talk, form), *command_rows(commands, form.edge)])
         else:
             echo_lines(write_course(talk, form))
@@ -136,16 +136,6 @@ def _write_conversation(talk: ConversationView, name: str, turn: int | None, for
         echo_lines(write_block(talk, name, form, signs=signs, turn=turn))
     else:
         echo(*write_conversation(talk, name, signs=signs, turn=turn))
-
-
-def _next_commands(result: Result, report: ChosenReport, choice: Choice, name: str) -> Commands:
-    """The command that forks a conversation."""
-    if not result.turns or not (result.id + result.target + name).isprintable():
-        return ()
-    turn = choice.turn or turn_to_change(result)
-    target = f" --target {quote(result.target)}" if len(report.summary.by_target) > 1 else ""
-    command = f"rejoinder fork {quote(name)} --case {quote(result.id)} --turn {turn}{target} --prompt TEXT"
-    return ((command, f"say something else at turn {turn}"),)
 
 
 def _header(report: ChosenReport, choice: Choice) -> str:

@@ -15,6 +15,8 @@ from rejoinder.model.results import Count, Number
 from rejoinder.model.runs import CaseVerdicts, RunStatus
 
 ListedStatus: TypeAlias = RunStatus | Literal["damaged"]
+Phase: TypeAlias = Literal["running", "killed", "ended", "damaged"]
+"""A status without how the run ended."""
 Outcome: TypeAlias = ListedStatus | Literal["passed", "failed"]
 Tag: TypeAlias = Annotated[str, Meta(pattern=r"^[\w.-]{1,64}\Z")]
 Name: TypeAlias = Annotated[str, Meta(max_length=200)]

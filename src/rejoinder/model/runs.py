@@ -278,6 +278,11 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
     @property
+    def made_of(self) -> str | None:
+        """The run that it was made from."""
+        return None if self.origin is None else self.origin.run
+
+    @property
     def is_aside(self) -> bool:
         """Whether it is a fork or a re-grade: `last` and a missing name never mean it."""
         return bool(self.grade_of) or self.reported.fork is not None
@@ -334,6 +339,11 @@ class Recovery(Struct, frozen=True):
     passed: Count = 0
     """The same as `recovered`, and `of` the same as `at_risk`: every rate has these names."""
     of: Count = 0
+
+    @property
+    def share(self) -> float:
+        """The rate, which earlier versions did not store."""
+        return self.recovered / self.at_risk if self.rate is None else self.rate
 
 
 class HintRecovery(Struct, frozen=True):

@@ -18,10 +18,10 @@ from rejoinder.model.boards import Verdict
 from rejoinder.report.page.assets import style
 from rejoinder.report.page.marks import PARTS, bar_parts, counts_of
 from rejoinder.report.page.markup import Child, Markup, element
-from rejoinder.report.page.overview import on_words, title_of
-from rejoinder.views.board import Board, BoardRow, Listening, Piece, board_of
+from rejoinder.views.board import Board, BoardRow, Listening, Piece
 from rejoinder.views.cases import Run
 from rejoinder.views.rows import RowOutcome
+from rejoinder.views.run import view_run
 from rejoinder.words.inert import one_line
 from rejoinder.words.numbers import count, figure
 
@@ -71,11 +71,12 @@ _SMALL = ((15, 14, 13), (12, 11))
 def write_card(run: Run, theme: Theme = "light") -> str:
     """The SVG of a run. The same run gives the same bytes."""
     card = _Card(theme)
-    board = board_of(run.run, run.summary)
+    view = view_run(run)
+    board = view.board
     lines, size = _headline(board)
     parts: list[Markup] = [element("rect", {"width": WIDTH, "height": HEIGHT, "fill": card.colour("bg")})]
-    cases = f"{count(run.summary.cases or run.summary.by_case.total, 'case')}{on_words(run.summary) or _on_it(board)}"
-    title = fitting(title_of(run.run), 20, _RIGHT - _EDGE - width_of(cases, 20) - 40, bold=True)
+    cases = f"{count(view.summary.cases or view.summary.by_case.total, 'case')}{view.on_words or _on_it(board)}"
+    title = fitting(view.title, 20, _RIGHT - _EDGE - width_of(cases, 20) - 40, bold=True)
     parts.append(card.text(_EDGE, _TOP, 20, title, paint="ink", bold=True))
     parts.append(card.text(_RIGHT, _TOP, 20, cases, paint="ink2", end=True))
     y = _TOP + 22.0
@@ -84,9 +85,9 @@ def write_card(run: Run, theme: Theme = "light") -> str:
         parts.append(card.headline(_EDGE, round(y), size, line))
     parts += card.rows(board, round(y) + 28)
     parts.append(card.text(_EDGE, HEIGHT - 36, 18, "rejoinder", paint="ink", bold=True))
-    parts.append(card.text(_RIGHT, HEIGHT - 36, 18, run.run.day, paint="ink3", end=True))
+    parts.append(card.text(_RIGHT, HEIGHT - 36, 18, view.receipt.day, paint="ink3", end=True))
     root = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {HEIGHT}", "width": WIDTH, "height": HEIGHT}
-    described = {"role": "img", "aria-label": f"{title_of(run.run)}: {board.headline.text}", "font-family": _FONTS}
+    described = {"role": "img", "aria-label": f"{view.title}: {board.headline.text}", "font-family": _FONTS}
     return f"{element('svg', {**root, **described}, parts)}\n"
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rejoinder.model import Result, Summary
+from rejoinder.model import Result
 from rejoinder.report.failure import LONGEST_ID, write_failed_case, write_failure
 from rejoinder.report.problems import columns_of
 from rejoinder.report.run_tables import write_board, write_conditions, write_grid, write_recovery
@@ -33,20 +33,20 @@ from rejoinder.report.styled import (
     safe,
     width_of_line,
 )
-from rejoinder.views.board import Board, board_of, rate_of
+from rejoinder.views.board import Board, rate_of
 from rejoinder.views.cases import Run
 from rejoinder.views.clusters import shared_clusters, why_words
 from rejoinder.views.course import against, recovery_words, spoilt_of
 from rejoinder.views.deeds import not_allowed
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
-from rejoinder.views.facts import FactKind, facts_of
-from rejoinder.views.notes import bounds_words, corrected_words_of, notes_of
+from rejoinder.views.facts import FactKind
+from rejoinder.views.notes import bounds_words, corrected_words_of
 from rejoinder.views.reasons import first_reason, said_of
-from rejoinder.views.walk import Alike, Found, column_of, groups_of, look_through
+from rejoinder.views.run import RunView, view_run
+from rejoinder.views.walk import Alike, Found, column_of, look_through
 from rejoinder.words.clusters import cluster_keys
 from rejoinder.words.figures import of_trials
 from rejoinder.words.numbers import count, percent, rate_range
-from rejoinder.words.statuses import early_words
 
 BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
@@ -81,14 +81,14 @@ def write_ending(run: Run, commands: Commands, form: Form, extras: Extras = NONE
 
 def write_all_figures(run: Run, form: Form) -> Iterator[Line]:
     """The figures and the result, without what did not pass."""
-    board = board_of(run.run, run.summary)
-    figures = _figures(run, board, form, Extras(figures=True))
-    return _within((*figures, *_headline(board, form), *_result(run, look_through(run), form)), form)
+    view = view_run(run)
+    figures = _figures(view, form, Extras(figures=True))
+    return _within((*figures, *_headline(view.board, form), *_result(view, look_through(run), form)), form)
 
 
 def write_result(run: Run, commands: Commands, form: Form) -> Iterator[Line]:
     """The result and what to type next, and nothing else."""
-    return _within((*_result(run, look_through(run), form), *_commands(commands, form)), form)
+    return _within((*_result(view_run(run), look_through(run), form), *_commands(commands, form)), form)
 
 
 def _within(rows: Iterable[Line], form: Form) -> Iterator[Line]:
@@ -97,35 +97,34 @@ def _within(rows: Iterable[Line], form: Form) -> Iterator[Line]:
 
 
 def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterator[Line]:
-    found, summary, board = look_through(run), run.summary, board_of(run.run, run.summary)
+    found, view = look_through(run), view_run(run)
     if not found.columns:  # the grid has them
         yield from _recovered(found, form)
     yield from _spoilt(found, form)
-    yield from _errors(run, found, form, extras.traceback)
-    yield from _failures(run, found, form)
-    yield from _strips(run, found, form)
+    yield from _errors(view, found, form, extras.traceback)
+    yield from _failures(view, found, form)
+    yield from _strips(view, found, form)
     yield from write_grid(found, form)
-    yield from _clusters(summary, found, form)
-    yield from _figures(run, board, form, extras)
+    yield from _clusters(view, found, form)
+    yield from _figures(view, form, extras)
     if not form.commands:  # so that the result is the last line
         yield from (line(f"next: {command}") for command, _ in commands)
-    yield from _headline(board, form)
-    yield from _result(run, found, form)
+    yield from _headline(view.board, form)
+    yield from _result(view, found, form)
     yield from _commands(commands, form)
 
 
-def _figures(run: Run, board: Board, form: Form, extras: Extras) -> Iterator[Line]:
+def _figures(view: RunView, form: Form, extras: Extras) -> Iterator[Line]:
     """All between what did not pass and the verdict."""
-    summary = run.summary
-    yield from _facts(run, form)
-    yield from write_recovery(summary, form)
-    yield from write_conditions(summary, form)
-    yield from write_board(board, form)
+    yield from _facts(view, form)
+    yield from write_recovery(view, form)
+    yield from write_conditions(view, form)
+    yield from write_board(view.board, form)
     if extras.figures:
-        yield from _details(run, form)
+        yield from _details(view, form)
     yield EMPTY
     yield from (row for text in extras.compared for row in paragraph(line(safe(text)), form))
-    yield from _notes(run, form, extras)
+    yield from _notes(view, form, extras)
 
 
 def _headline(board: Board, form: Form) -> Iterator[Line]:
@@ -134,9 +133,9 @@ def _headline(board: Board, form: Form) -> Iterator[Line]:
         yield from paragraph(line((safe(board.headline.text), "name")), form)
 
 
-def _details(run: Run, form: Form) -> Iterator[Line]:
+def _details(view: RunView, form: Form) -> Iterator[Line]:
     """All that was counted, each label before the first of its lines."""
-    for detail in details_of(run.run, run.summary):
+    for detail in details_of(view.receipt, view.summary):
         for place, text in enumerate(detail.lines):
             label = "" if place else detail.label
             yield from paragraph(line((f"  {label:10}", "quiet"), safe(text)), form)
@@ -182,16 +181,16 @@ def _spoilt(found: Found, form: Form) -> Iterator[Line]:
         yield EMPTY
 
 
-def _errors(run: Run, found: Found, form: Form, traceback: str | None) -> Iterator[Line]:
+def _errors(view: RunView, found: Found, form: Form, traceback: str | None) -> Iterator[Line]:
     """Equal errors once, with their number."""
-    for disabled in run.run.given_up:
+    for disabled in view.receipt.given_up:
         text = f"{safe(disabled.target)}: {form.cut(safe(disabled.message), 4 * form.room)}"
         yield from paragraph(line(("error: ", "fail"), text), form)
         yield EMPTY
-    told = {disabled.message for disabled in run.run.given_up}
+    told = {disabled.message for disabled in view.receipt.given_up}
     for message, group in found.errors.alike.items():
         if not any(one in message for one in told):
-            yield from _alike(message, group, run, form)
+            yield from _alike(message, group, view, form)
             yield EMPTY
     if found.errors.others:
         yield line((f"and {count(found.errors.others, 'other error')}", "quiet"))
@@ -201,27 +200,27 @@ def _errors(run: Run, found: Found, form: Form, traceback: str | None) -> Iterat
         yield EMPTY
 
 
-def _alike(message: str, group: Alike, run: Run, form: Form) -> Iterator[Line]:
+def _alike(message: str, group: Alike, view: RunView, form: Form) -> Iterator[Line]:
     if group.number == 1:
-        yield from write_failure(group.first, form, _on(group.first, run))
+        yield from write_failure(group.first, form, _on(group.first, view))
         return
     text = (
-        f"{form.cut(safe(message), 4 * form.room)} in {group.number:,} of {count(run.summary.decided, 'conversation')}"
+        f"{form.cut(safe(message), 4 * form.room)} in {group.number:,} of {count(view.summary.decided, 'conversation')}"
     )
     yield from paragraph(line(("error: ", "fail"), text), form)
     more = f", {form.dots}" if group.cases > len(group.ids) else ""
     yield line((f"  {form.cut(', '.join(map(safe, group.ids)), form.room - 10)}{more}", "quiet"))
 
 
-def _on(result: Result, run: Run) -> str:
-    column = column_of(result, run.summary)
+def _on(result: Result, view: RunView) -> str:
+    column = column_of(result, view.summary)
     return f"on {safe(column)}" if column else ""
 
 
-def _failures(run: Run, found: Found, form: Form) -> Iterator[Line]:
+def _failures(view: RunView, found: Found, form: Form) -> Iterator[Line]:
     several = bool(found.columns)
     if several or found.failed.number > SHORT_BLOCKS:
-        lines = [(case.deciding, column_of(case.deciding, run.summary)) for case in found.failed.shown]
+        lines = [(case.deciding, column_of(case.deciding, view.summary)) for case in found.failed.shown]
         widths = _longest((safe(result.id) for result, _ in lines), 24), _longest((safe(name) for _, name in lines), 20)
         yield from (_failure_line(result, column, widths, form) for result, column in lines)
     for case in () if several or found.failed.number > SHORT_BLOCKS else found.failed.shown:
@@ -278,14 +277,14 @@ _STRIP: dict[str, tuple[str, str, Role]] = {
 _SIGN = {True: "✓", False: "✗"}
 
 
-def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
+def _strips(view: RunView, found: Found, form: Form) -> Iterator[Line]:
     """A line for each case whose trials did not all pass, with how each went."""
     if not found.uneven.number:
         return
     if found.failed.number:
         yield line(("one failing trial of each; all: ", "quiet"), "rejoinder show --failed")
         yield EMPTY
-    ids = [" ".join(filter(None, (safe(case.first.id), _on(case.first, run)))) for case in found.uneven.shown]
+    ids = [" ".join(filter(None, (safe(case.first.id), _on(case.first, view)))) for case in found.uneven.shown]
     longest = _longest(ids, 40)
     for case, name in zip(found.uneven.shown, ids, strict=True):
         bounds = (0.0, 1.0) if case.rate is None or case.rate.interval is None else case.rate.interval
@@ -306,9 +305,9 @@ def _strips(run: Run, found: Found, form: Form) -> Iterator[Line]:
     yield EMPTY
 
 
-def _clusters(summary: Summary, found: Found, form: Form) -> Iterator[Line]:
+def _clusters(view: RunView, found: Found, form: Form) -> Iterator[Line]:
     """Reasons that several conversations share, unless the errors above are all of them."""
-    shared = shared_clusters(summary, MOST_CLUSTERS)
+    shared = shared_clusters(view.summary, MOST_CLUSTERS)
     told = {
         (key.kind, key.key, one.number)
         for one in found.errors.alike.values()
@@ -317,7 +316,7 @@ def _clusters(summary: Summary, found: Found, form: Form) -> Iterator[Line]:
     }
     if all((row.cluster.kind, row.cluster.key, row.number) in told for row in shared):
         return
-    yield line((why_words(summary), "quiet"))
+    yield line((why_words(view.summary), "quiet"))
     width = len(f"{max(row.number for row in shared):,}")
     for row in shared:
         words = form.cut(safe(row.words), max(LEAST_REPLY, form.room - width - 4))
@@ -325,14 +324,14 @@ def _clusters(summary: Summary, found: Found, form: Form) -> Iterator[Line]:
     yield EMPTY
 
 
-def _facts(run: Run, form: Form) -> Iterator[Line]:
+def _facts(view: RunView, form: Form) -> Iterator[Line]:
     """Suite, target, cases, time, tokens, cost and run. Tokens leave first if there is too little room."""
-    receipt, summary = run.run, run.summary
+    receipt, summary = view.receipt, view.summary
     suites = ", ".join(dict.fromkeys(safe(suite.title) for suite in receipt.suites))
     targets = list(summary.by_target) or [target.name for target in receipt.targets]
     on = [Piece(" on "), Piece(safe(targets[0]), "name")] if len(targets) == 1 else []
     on += [Piece(f", {safe(name)}") for name in summary.by_variant if len(summary.by_variant) == 1]
-    facts = {fact.kind: fact.short if form.symbols else fact.said for fact in facts_of(receipt, summary)}
+    facts = {kind: fact.short if form.symbols else fact.said for kind, fact in view.facts.items()}
     told = (", ".join(facts[kind] for kind in kinds if kind in facts) for kinds in _FACTS)
     rows = [(Piece(suites, "name"), *on, Piece(f", {text}", "quiet")) for text in told]
     fitting = (row for row in rows if form.edge is None or width_of_line(row) <= form.edge)
@@ -349,26 +348,25 @@ _ABOVE = ("given-up", "origin")
 """Notes that the screen says elsewhere: an error, and the command that made the run."""
 
 
-def _notes(run: Run, form: Form, extras: Extras) -> Iterator[Line]:
+def _notes(view: RunView, form: Form, extras: Extras) -> Iterator[Line]:
     """Notes on the result, directly above it."""
-    for note in notes_of(run.run, run.summary):
+    for note in view.notes:
         if note.warns:
             yield from paragraph((*mark("!", form), Piece(safe(note.text), "warn")), form)
         elif note.kind not in _ABOVE:
             yield from paragraph(line((safe(note.text), "quiet")), form)
     if extras.corrected:
-        for text in map(corrected_words_of, run.summary.judges):
+        for text in map(corrected_words_of, view.summary.judges):
             yield from paragraph(line((safe(text), "quiet")), form)
 
 
-def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
+def _result(view: RunView, found: Found, form: Form) -> Iterator[Line]:
     """The verdict in a line: what failed first, and the rate at its right edge if there is an honest one."""
-    receipt, summary = run.run, run.summary
-    early = early_words(receipt.status)
+    summary, early = view.summary, view.early
     if summary.no_rate == "untested":
         said = [Piece(f"{early}: ", "warned")] if early else []
         said.append(Piece(f"nothing was tested: {count(summary.errors, 'error')}", "fail"))
-        if left := _left(run):
+        if left := _left(view):
             said.append(Piece(f", {left} of {summary.decided:,}", "quiet"))
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
         return
@@ -386,15 +384,15 @@ def _result(run: Run, found: Found, form: Form) -> Iterator[Line]:
     else:
         parts = [_error_mark(form), Piece(" ")] if summary.errors or unmeasured else list(mark("✓", form))
     if summary.has_repeats:
-        parts += _by_case(summary, found)
-        if left := _left(run, " trials"):
+        parts += _by_case(view, found)
+        if left := _left(view, " trials"):
             parts.append(Piece(f", {left}", "quiet"))
-        parts += _worse({name: one.by_case.failed + one.by_case.errors for name, one in groups_of(summary).items()})
+        parts += _worse({name: one.by_case.failed + one.by_case.errors for name, one in view.groups})
     else:
-        parts += _counted(run)
+        parts += _counted(view)
     if unmeasured:
         parts.append(Piece(f", {count(unmeasured, 'case')} not measured", "fail"))
-    yield from _with_rate(tuple(parts), _rate(run, form), form)
+    yield from _with_rate(tuple(parts), _rate(view, form), form)
 
 
 def _error_mark(form: Form) -> Piece:
@@ -408,14 +406,14 @@ def _with_rate(left: Line, right: Line, form: Form) -> Iterator[Line]:
         yield (*left, *([Piece(", ")] if right else []), *right)
 
 
-def _left(run: Run, what: str = "") -> str:
+def _left(view: RunView, what: str = "") -> str:
     """`7 not started`: the conversations that the run did not come to; empty if there are none."""
-    left = run.summary.skipped + max(0, run.summary.unfinished)
-    return f"{left:,}{what} not {'finished' if early_words(run.run.status) else 'started'}" if left else ""
+    left = view.summary.skipped + max(0, view.summary.unfinished)
+    return f"{left:,}{what} not {'finished' if view.early else 'started'}" if left else ""
 
 
-def _counted(run: Run) -> list[Piece]:
-    summary = run.summary
+def _counted(view: RunView) -> list[Piece]:
+    summary = view.summary
     listed: list[Piece] = []
     if summary.failed:
         listed.append(Piece(f"{summary.failed:,} failed", "fail"))
@@ -423,11 +421,11 @@ def _counted(run: Run) -> list[Piece]:
         listed.append(Piece(count(summary.errors, "error"), "fail"))
     if summary.passed:
         listed.append(Piece(f"{summary.passed:,} passed", "pass"))
-    if left := _left(run):
+    if left := _left(view):
         listed.append(Piece(left, "quiet"))
     pieces = [piece for one in listed for piece in (Piece(", "), one)][1:]
     pieces.append(Piece(f" of {summary.decided:,}"))
-    worse = _worse({name: one.failed + one.errors for name, one in groups_of(summary).items()})
+    worse = _worse({name: one.failed + one.errors for name, one in view.groups})
     pieces += worse
     if summary.recovered and not worse:
         pieces += [
@@ -446,9 +444,9 @@ def _worse(lost: dict[str, int]) -> list[Piece]:
     return [Piece(f": {', '.join([*named, *more])}", "quiet")] if named else []
 
 
-def _by_case(summary: Summary, found: Found) -> list[Piece]:
+def _by_case(view: RunView, found: Found) -> list[Piece]:
     """`3 of 12 cases failed (1 always, 2 flaky), 2 had errors, 7 passed (1 flaky)`."""
-    cases, of = summary.by_case, f" of {count(summary.by_case.total, 'case')}"
+    cases, of = view.summary.by_case, f" of {count(view.summary.by_case.total, 'case')}"
     kinds = f" ({found.always:,} always, {cases.failed - found.always:,} flaky)"
     told: list[tuple[int, str, Role, str]] = [
         (cases.failed, "failed", "fail", kinds),
@@ -463,28 +461,30 @@ def _by_case(summary: Summary, found: Found) -> list[Piece]:
     return pieces
 
 
-def _rate(run: Run, form: Form) -> Line:
+def _rate(view: RunView, form: Form) -> Line:
     """The rate, or why there is none."""
     from rejoinder.words.figures import without_errors_words
 
-    summary, found = run.summary, rate_of(run.summary)
+    summary, found = view.summary, rate_of(view.summary)
     tested = without_errors_words(summary.without_errors)
     if found is None:
-        words = _why_none(summary, form)
+        words = _why_none(view, form)
         return line((words, "quiet")) if words else EMPTY
     if found.rate is None or found.interval is None or summary.finished < 2:
         return EMPTY
     if summary.has_repeats and summary.recovery:  # the table has it
         return line((tested, "quiet")) if tested else EMPTY
     rate = percent(found.rate, found.cases, found.interval)
-    only = f" of the {summary.finished:,} that did not pass before" if run.run.reported.failed_from is not None else ""
+    is_rest = view.receipt.reported.failed_from is not None
+    only = f" of the {summary.finished:,} that did not pass before" if is_rest else ""
     trials, bounds = of_trials(summary), bounds_words(summary.spoilt)
     notes = f"{bounds and f', {bounds}'}{tested and f'; {tested}'}"
     shown = f"{trials} ({rate_range(found.interval)}){only}{notes}"
     return line((rate, "name"), (shown, "quiet"))
 
 
-def _why_none(summary: Summary, form: Form) -> str:
+def _why_none(view: RunView, form: Form) -> str:
     """Empty for several targets and variants: a table above has their rates."""
+    summary = view.summary
     words = condition_rates(summary) or why_no_rate(summary)
     return f"of {summary.finished:,}, {words}" if form.symbols and words == "no rate yet" else words

@@ -19,22 +19,18 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import RejoinderError
-from rejoinder.model import Result, Summary
+from rejoinder.model import Result
 from rejoinder.model.comparisons import RunComparison
 from rejoinder.model.results import CaseName
-from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.columns import Head, Index, RunNames
 from rejoinder.report.page.comparison import comparison_overview, window_title_of_both
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.markup import Markup
 from rejoinder.report.page.overview import (
     damaged_overview,
-    judge_words,
     outcome_counts,
     run_overview,
-    title_of,
     why_of_pairs,
-    window_title,
 )
 from rejoinder.report.page.pairs import Matching, PairIndex, PairRow, Sides, pair_row
 from rejoinder.report.page.shell import BOTH, MOST_PLAIN, Page, document, inlined, made_by, packed, plain_table
@@ -42,7 +38,9 @@ from rejoinder.run_files import write_whole
 from rejoinder.views.cases import Prompts, Run, prompts_of
 from rejoinder.views.clusters import known_clusters
 from rejoinder.views.conversation import view_conversation
+from rejoinder.views.judges import reliability_of
 from rejoinder.views.rows import OUTCOMES, RowOutcome, RowView, frame_of, row_of
+from rejoinder.views.run import RunView, view_run
 from rejoinder.words.inert import to_bytes
 
 BLOCK = 64
@@ -162,9 +160,10 @@ class _Seen:
             if len(self.bad) < MOST_PLAIN:
                 self.bad.append(row)
 
-    def check(self, summary: Summary) -> None:
+    def check(self, view: RunView) -> None:
         """Raises UnequalFigures where rows and summary disagree: a page must not say two things."""
-        told = {**outcome_counts(summary), "conversations": summary.total - summary.unfinished}
+        summary = view.summary
+        told = {**outcome_counts(view), "conversations": summary.total - summary.unfinished}
         counted = {**{name: self._counts[name] for name in OUTCOMES}, "conversations": self._total}
         for name, number in told.items():
             if counted[name] != number:
@@ -178,7 +177,8 @@ def write(run: Run, *, full: bool = False) -> Iterator[str]:
 
 
 def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
-    frame, index, grid, seen = frame_of(run.run), Index(), Grid(run.summary), _Seen()
+    view = view_run(run)
+    frame, index, grid, seen = frame_of(run.run), Index(), Grid(view), _Seen()
     prompts = prompts_of(run)
     for at, result in enumerate(run.results):
         row = row_of(result, at, frame)
@@ -186,22 +186,22 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
         index.add(row, body)
         grid.add(row)
         seen.add(row)
-    seen.check(run.summary)
+    seen.check(view)
     head = Head(
         run=run.run.id,
-        title=title_of(run.run),
+        title=view.title,
         targets=tuple(index.targets),
         variants=tuple(index.variants),
         block=BLOCK,
-        judges=_judges(run.summary.judges),
+        judges=reliability_of(run.summary.judges),
         fork=True,
         version=run.run.version,
     )
     page = Page(
-        title=window_title(run),
+        title=view.in_short,
         crumb=head.title,
         run=head.run,
-        overview=run_overview(run, grid),
+        overview=run_overview(view, grid),
         plain=plain_table("Not passed", seen.bad, seen.lost, note=_PLAIN),
         foot=made_by(head.version, head.run, choice.words),
     )
@@ -211,10 +211,6 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
 def _data(index: Index, head: Head, blocks: _Blocks) -> Iterator[Markup]:
     yield packed("index", to_bytes(index.document(head)))
     yield from blocks.elements()
-
-
-def _judges(judges: Iterable[JudgeSummary]) -> dict[str, str]:
-    return {judge.digest: judge_words(judge) for judge in judges}
 
 
 # Two runs
@@ -251,7 +247,7 @@ def _write_pairs(
     runs: tuple[Run, Run], comparison: RunComparison, pairs: Iterable[_Pair], blocks: _Blocks, choice: _Choice
 ) -> Iterator[str]:
     (a, b), index, broke = runs, PairIndex(), _Seen()
-    prompts = prompts_of(a), prompts_of(b)
+    view, prompts = view_run(b), (prompts_of(a), prompts_of(b))
     for pair in pairs:
         index.add(pair.row, blocks.add(pair.body(prompts)) if choice.takes(pair.row) else -1)
         if pair.row.change == "worse":
@@ -259,11 +255,11 @@ def _write_pairs(
     names = RunNames(a.run.id, b.run.id)
     head = Head(
         run=f"{names.a}..{names.b}",
-        title=title_of(b.run),
+        title=view.title,
         targets=tuple(index.targets),
         variants=tuple(index.variants),
         block=BLOCK,
-        judges=_judges((*a.summary.judges, *b.summary.judges)),
+        judges=reliability_of((*a.summary.judges, *b.summary.judges)),
         version=b.run.version,
         pair=names,
     )
@@ -271,7 +267,7 @@ def _write_pairs(
         title=window_title_of_both(comparison, head.title),
         crumb=head.title,
         run=BOTH.join((names.a, names.b)),
-        overview=comparison_overview(comparison, why=why_of_pairs(b.summary, "#", known_clusters(a.results))),
+        overview=comparison_overview(comparison, why=why_of_pairs(view, "#", known_clusters(a.results))),
         plain=plain_table("Passed in A and not in B", broke.bad, broke.lost, note=_PLAIN),
         foot=made_by(head.version, BOTH.join((names.a, names.b)), choice.words),
     )

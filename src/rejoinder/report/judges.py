@@ -7,8 +7,8 @@ from itertools import islice
 
 from msgspec import Struct, structs
 
+from rejoinder.model.figures import Interval
 from rejoinder.model.passports import Finding, Passport, PositionBias, Rates, describe_judge
-from rejoinder.model.results import Interval
 from rejoinder.report.failure import reply_rows
 from rejoinder.report.styled import (
     EMPTY,

@@ -10,24 +10,22 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from itertools import islice
 
 from msgspec import Struct
 
-from rejoinder.model import CaseChanges, CaseStatus, Summary
+from rejoinder.model import CaseChanges, CaseStatus
 from rejoinder.model.clusters import ClusterKey
 from rejoinder.model.figures import GateResult, Rate, RuleResult
 from rejoinder.report.gate import alarm_words, result_words, word_of
-from rejoinder.views.board import Board, BoardRow, board_of
+from rejoinder.views.board import Board, BoardRow
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
 from rejoinder.views.clusters import NEW, shared_clusters, why_words
 from rejoinder.views.conversation import view_conversation
-from rejoinder.views.facts import facts_of
 from rejoinder.views.flips import FlipRow, SinceBaseline
-from rejoinder.views.notes import bounds_words, notes_of, spoilt_numbers
+from rejoinder.views.notes import bounds_words, spoilt_numbers
+from rejoinder.views.run import RunView, view_run
 from rejoinder.views.transcript import reasons_of, write_deciding_turn
-from rejoinder.views.walk import groups_of
-from rejoinder.words.figures import cases_passed, rate_ends, without_errors_words
+from rejoinder.words.figures import rate_ends, without_errors_words
 from rejoinder.words.inert import one_line
 from rejoinder.words.numbers import both_ends, capital, count, money_in_markdown, percent
 
@@ -69,13 +67,13 @@ def write(run: Run) -> Iterator[str]:
 def write_within(run: Run, limit: int, since: SinceBaseline | None = None) -> Iterator[str]:
     """The run in at most `limit` bytes of UTF-8, and how it stands against a baseline."""
     room = _Room(limit - _RESERVE)
-    summary, board = run.summary, board_of(run.run, run.summary)
+    view = view_run(run)
     for section in (
-        _head(run, board, since),
-        _board(board),
+        _head(view, since),
+        _board(view.board),
         *(_since(since) if since is not None else ()),
-        _conditions(summary),
-        _clusters(summary, since.known if since is not None else None),
+        _conditions(view),
+        _clusters(view, since.known if since is not None else None),
     ):
         yield from room.take(section)
     shown = left_out = 0
@@ -141,22 +139,21 @@ class _Room(Struct):
         return (text,)
 
 
-def _head(run: Run, board: Board, since: SinceBaseline | None) -> str:
-    summary = run.summary
+def _head(view: RunView, since: SinceBaseline | None) -> str:
     gate = "" if since is None else f"> {_gate(since)}\n>\n"
-    facts = {fact.kind: money_in_markdown(fact.said) for fact in facts_of(run.run, summary)}
-    details = [f"run {code(run.run.id)}", *(facts[kind] for kind in ("took", "tokens", "cost") if kind in facts)]
-    title = "".join(code(piece.text) if piece.is_name else piece.text for piece in board.headline.pieces)
-    notes = "".join(f"- {code(note.text, LONGEST_NOTE)}\n" for note in notes_of(run.run, summary) if note.warns)
+    facts = {kind: money_in_markdown(fact.said) for kind, fact in view.facts.items()}
+    details = [f"run {code(view.receipt.id)}", *(facts[kind] for kind in ("took", "tokens", "cost") if kind in facts)]
+    title = "".join(code(piece.text) if piece.is_name else piece.text for piece in view.board.headline.pieces)
+    notes = "".join(f"- {code(note.text, LONGEST_NOTE)}\n" for note in view.notes if note.warns)
     told = f"{notes}\n" if notes else ""
-    alert = _alert(summary, since)
-    return f"## rejoinder: {title}\n\n> [!{alert}]\n{gate}> {_result(summary)}\n\n{told}{', '.join(details)}\n\n"
+    alert = _alert(view, since)
+    return f"## rejoinder: {title}\n\n> [!{alert}]\n{gate}> {_result(view)}\n\n{told}{', '.join(details)}\n\n"
 
 
-def _alert(summary: Summary, since: SinceBaseline | None) -> str:
+def _alert(view: RunView, since: SinceBaseline | None) -> str:
     """A gate decides about a run that ended as planned, whatever failed in it."""
-    if since is None or summary.exit_code not in (0, 1):
-        return "CAUTION" if summary.exit_code else "TIP"
+    if since is None or view.summary.exit_code not in (0, 1):
+        return "CAUTION" if view.summary.exit_code else "TIP"
     return {"pass": "TIP", "fail": "CAUTION", "cannot-tell": "WARNING"}[since.gate.verdict]
 
 
@@ -176,7 +173,8 @@ def changes_words(found: CaseChanges) -> str:
     )
 
 
-def _result(summary: Summary) -> str:
+def _result(view: RunView) -> str:
+    summary = view.summary
     parts = [
         f"{summary.passed_at_once:,} passed on the first try",
         f"{summary.recovered:,} recovered",
@@ -190,7 +188,7 @@ def _result(summary: Summary) -> str:
     told = ", ".join(parts)
     if summary.has_repeats:
         cases = summary.by_case
-        told = f"{cases_passed(summary)} passed, {cases.failed:,} failed, {cases.errors:,} had errors (trials: {told})"
+        told = f"{view.passed} passed, {cases.failed:,} failed, {cases.errors:,} had errors (trials: {told})"
     beside = (without_errors_words(summary.without_errors), bounds_words(summary.spoilt))
     return "; ".join((told, *filter(None, beside)))
 
@@ -296,18 +294,17 @@ def _alarms(found: GateResult) -> str:
     return f"{alarm_words(found)} " if found.false_alarms else ""
 
 
-def _clusters(summary: Summary, known: frozenset[ClusterKey] | None) -> str:
+def _clusters(view: RunView, known: frozenset[ClusterKey] | None) -> str:
     """Reasons that several conversations share; the baseline had the reasons in `known`."""
-    shared = shared_clusters(summary, MOST_CLUSTERS, known)
+    shared = shared_clusters(view.summary, MOST_CLUSTERS, known)
     if not shared:
         return ""
     lines = "".join(f"- {row.number:,} {code(row.words)}{f', {NEW}' if row.is_new else ''}\n" for row in shared)
-    return f"**{capital(why_words(summary))}**\n\n{lines}\n"
+    return f"**{capital(why_words(view.summary))}**\n\n{lines}\n"
 
 
-def _conditions(summary: Summary) -> str:
+def _conditions(view: RunView) -> str:
     """A table of the ways in which sharded tasks were put, on each of several targets or variants."""
-    groups = dict(islice(groups_of(summary).items(), MOST_TARGETS)) or {"": summary}
     rows = [
         [
             *([_cell(name)] if name else []),
@@ -316,12 +313,12 @@ def _conditions(summary: Summary) -> str:
             _percent(one.rate),
             rate_ends(one.rate),
         ]
-        for name, group in groups.items()
-        for condition, one in group.by_condition.items()
+        for name, part in view.parts[:MOST_TARGETS]
+        for condition, one in part.by_condition.items()
     ]
     if not rows:
         return ""
-    columns = [*([""] if len(groups) > 1 else []), "Task put", "Passed", "Pass rate", "95% interval over tasks"]
+    columns = [*([""] if view.groups else []), "Task put", "Passed", "Pass rate", "95% interval over tasks"]
     lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n\n"
 

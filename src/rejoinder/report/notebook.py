@@ -13,11 +13,11 @@ from rejoinder.report.failure import explain
 from rejoinder.report.page.marks import PARTS, counts_of, mark, outcome_bar
 from rejoinder.report.page.markup import Child, Markup, element, table, verbatim
 from rejoinder.report.styled import cut
-from rejoinder.views.board import BoardRow, board_of
+from rejoinder.views.board import BoardRow
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
-from rejoinder.views.notes import notes_of
 from rejoinder.views.reasons import first_reason
 from rejoinder.views.rows import why_of
+from rejoinder.views.run import view_run
 from rejoinder.words.numbers import count, figure
 
 MOST_ROWS, MOST_FAILURES, MOST_NOTES = 20, 10, 5
@@ -52,11 +52,12 @@ _STYLE = """
 
 def write_fragment(run: Run) -> str:
     """The board, notes, and the cases that did not pass. Its size is bounded."""
-    board = board_of(run.run, run.summary)
+    view = view_run(run)
+    board = view.board
     rows = [_row(row) for row in board.rows[:MOST_ROWS]]
     heads = (board.what, "conversations", "pass rate", "follow-ups")
     left = len(board.rows) - MOST_ROWS
-    notes = [note.text for note in notes_of(run.run, run.summary) if note.warns][:MOST_NOTES]
+    notes = [note.text for note in view.notes if note.warns][:MOST_NOTES]
     fragment = element(
         "div",
         {"class": "rejoinder-run"},
@@ -66,7 +67,7 @@ def write_fragment(run: Run) -> str:
         element("p", {"class": "quiet"}, f"and {figure(left)} more") if left > 0 else None,
         [element("p", None, _short(note, 400)) for note in notes],
         list(_failures(run)),
-        element("p", {"class": "quiet"}, f"run {_short(run.run.id)}"),
+        element("p", {"class": "quiet"}, f"run {_short(view.receipt.id)}"),
     )
     return fragment.html
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from rejoinder.model import Summary
-from rejoinder.model.boards import Verdict, is_only_doubted
+from rejoinder.model.boards import Part, Verdict, is_only_doubted
 from rejoinder.model.figures import Rate
-from rejoinder.model.runs import Rates, TargetSummary
 from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
 from rejoinder.report.tables import WIDE_GAP, Column, write_table
 from rejoinder.views.board import MEASURE, Board, rate_of
-from rejoinder.views.walk import Cell, Found, Row, groups_of, is_smooth
+from rejoinder.views.run import RunView
+from rejoinder.views.walk import Cell, Found, Row, is_smooth
 from rejoinder.words.numbers import (
     coefficient,
     count,
@@ -83,13 +82,13 @@ def _cell(cell: Cell | None, form: Form) -> Piece:
     return Piece(f"{text} turn {cell.turns}" if cell.way == "recovered" else text, role)
 
 
-def write_recovery(summary: Summary, form: Form) -> Iterator[Line]:
+def write_recovery(view: RunView, form: Form) -> Iterator[Line]:
     """First try, answered back, asked afresh and net recovery; recovery by hint; and what caved when it was doubted.
     Several targets have rows of their own, of the last two."""
-    if summary.finished < 2:
+    if view.summary.finished < 2:
         return
-    by_target = [(safe(name), row) for name, one in groups_of(summary).items() for row in _answers(one)]
-    rows = [*_recovery(summary), *_answers(summary)]
+    by_target = [(safe(name), row) for name, one in view.groups for row in _answers(one)]
+    rows = [*_recovery(view), *_answers(view.summary)]
     if rows:
         yield from _rows(rows) if form.symbols else map(_sentence, rows)
     if not form.symbols:
@@ -105,7 +104,7 @@ _TITLES = {1: "", 2: "", 3: "95%"}
 """Of the figures of a row: of how many, the rate, its interval."""
 
 
-def _answers(one: Summary | TargetSummary) -> Iterator[_Figures]:
+def _answers(one: Part) -> Iterator[_Figures]:
     for hint, row in one.by_hint.items():
         bounds = "" if row.interval is None else rate_range(row.interval)
         rate = "" if row.rate is None else percent(row.rate, row.cases, row.interval)
@@ -114,12 +113,13 @@ def _answers(one: Summary | TargetSummary) -> Iterator[_Figures]:
         yield _rate_row("caved when doubted", one.caves)
 
 
-def _recovery(summary: Summary) -> list[_Figures]:
+def _recovery(view: RunView) -> list[_Figures]:
+    summary = view.summary
     if summary.rates is None or not summary.recovery:
         return []
     from rejoinder.words.figures import net_verdict_words
 
-    rows = list(_tries(summary, summary.rates))
+    rows = list(_tries(view, summary.rates.first_try))
     net, back = summary.net_recovery, summary.answered_back
     if net is None and (back is None or back.rate is None):
         return rows  # only right replies were answered, to doubt them
@@ -128,7 +128,7 @@ def _recovery(summary: Summary) -> list[_Figures]:
         return rows  # a doubt answers nothing back
     is_measured = net is not None and net.answered_back is not None and net.afresh is not None
     if not is_measured or len(summary.recovery) > 1:
-        rows.append(_answered_back(summary, "passed after follow-ups" if is_measured else "follow-ups fixed"))
+        rows.append(_answered_back(view, "passed after follow-ups" if is_measured else "follow-ups fixed"))
     if net is not None and net.answered_back is not None and net.afresh is not None:
         of = net.failures
         rows.append(
@@ -160,30 +160,31 @@ def _recovery(summary: Summary) -> list[_Figures]:
     return rows
 
 
-def _tries(summary: Summary, rates: Rates) -> Iterator[_Figures]:
+def _tries(view: RunView, first_try: Rate) -> Iterator[_Figures]:
     """The first try, and with repeats the end. Without a pass rate these would mislead as it does."""
-    rate = rate_of(summary)
+    rate = rate_of(view.summary)
     if rate is None:
         return
-    yield _rate_row("first try", rates.first_try)
-    if summary.has_repeats:
+    yield _rate_row("first try", first_try)
+    if view.summary.has_repeats:
         yield _rate_row("final pass rate", rate)
-        yield from _all_passed(summary)
+        yield from _all_passed(view)
 
 
-def _answered_back(summary: Summary, label: str) -> _Figures:
+def _answered_back(view: RunView, label: str) -> _Figures:
     """Of the wrong replies that got a follow-up, the number that passed after one of them. Only the first is compared
     with asking again."""
-    rate = summary.answered_back
+    rate = view.summary.answered_back
     if rate is None or rate.rate is None:
         return label, "", "no rate", "", ""
-    shown = rate_range(rate.interval) if rate.interval is not None and not summary.has_repeats else ""
+    shown = rate_range(rate.interval) if rate.interval is not None and not view.summary.has_repeats else ""
     return label, f"{rate.passed:,} of {rate.of:,}", percent(rate.rate, rate.cases), shown, ""
 
 
-def _all_passed(summary: Summary) -> Iterator[_Figures]:
+def _all_passed(view: RunView) -> Iterator[_Figures]:
     """The cases of which every trial passed."""
-    every = summary.repeats.pass_hat_k if summary.repeats is not None else None
+    repeats = view.summary.repeats
+    every = repeats.pass_hat_k if repeats is not None else None
     if every is None or every.rate is None or not every.cases:
         return
     bounds = "" if every.interval is None else rate_range(every.interval)
@@ -265,10 +266,9 @@ _VERDICTS: dict[Verdict, Role] = {
 }
 
 
-def write_conditions(summary: Summary, form: Form) -> Iterator[Line]:
+def write_conditions(view: RunView, form: Form) -> Iterator[Line]:
     """Sharded tasks: a row for each way in which they were put, on each of several targets."""
-    groups = groups_of(summary) or {"": summary}
-    rows = [(name, condition, one) for name, group in groups.items() for condition, one in group.by_condition.items()]
+    rows = [(name, condition, one) for name, part in view.parts for condition, one in part.by_condition.items()]
     if not rows:
         return
     rates = [one.rate for _, _, one in rows]
@@ -279,7 +279,7 @@ def write_conditions(summary: Summary, form: Form) -> Iterator[Line]:
         Column(title="target", cells=[line((form.cut(safe(name), LONGEST_CASE), "name")) for name, _, _ in rows])
     ]
     columns = [
-        *(targets if len(groups) > 1 else []),
+        *(targets if view.groups else []),
         Column(title="task put", cells=[line((name, "name")) for _, name, _ in rows]),
         _figures("passed", [f"{rate.passed:,} of {rate.of:,}" for rate in rates]),
         _figures("", shares),

@@ -6,18 +6,16 @@ too. A run that its receipt calls running does so only while a process has the f
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from msgspec import Struct
 
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.history import ListedStatus
+from rejoinder.model.history import ListedStatus, Phase
 from rejoinder.model.runs import RunStatus
 from rejoinder.run_files import RunDamaged
 from rejoinder.runs.folder import RunFolder
 
-Phase: TypeAlias = Literal["running", "killed", "ended", "damaged"]
-"""A state without how the run ended."""
 INTERRUPTED = 130
 CUT_OFF: dict[ListedStatus, int] = {
     "running": INTERRUPTED,

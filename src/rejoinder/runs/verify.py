@@ -26,7 +26,7 @@ from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.journal import JournalError, Opened, Record
 from rejoinder.runs.receipt import is_as_stored, read_stored
 from rejoinder.runs.recorded import RecordedRun
-from rejoinder.runs.report import RunReport, different_figures
+from rejoinder.runs.report import RunReport, different_figures, read_run
 from rejoinder.runs.results import read_results
 from rejoinder.runs.state import status_now
 from rejoinder.words.numbers import beginning
@@ -109,6 +109,15 @@ def refuse_damaged(recorded: RecordedRun, play: Play | None = None) -> None:
     """Raises RunDamaged for what `find_damage` finds."""
     if (damage := find_damage(recorded, play)) is not None:
         raise damage
+
+
+def sound_report(recorded: RecordedRun) -> RunReport:
+    """The figures of a run that has ended. Raises RunDamaged if it is not as it was written."""
+    refuse_damaged(recorded)
+    found = read_run(recorded)
+    if found is None:
+        raise RunDamaged(recorded.folder.path, "it has no summary or no results")
+    return found
 
 
 def find_damage(recorded: RecordedRun, play: Play | None = None) -> RunDamaged | None:

@@ -15,10 +15,10 @@ from starlette.responses import Response
 from rejoinder.server.api import routes as api_routes
 from rejoinder.server.api_routes import Api
 from rejoinder.server.damage import Damage
+from rejoinder.server.desk import Desk
 from rejoinder.server.errors import ApiError, of_status
 from rejoinder.server.guard import Guard
 from rejoinder.server.pages import routes as page_routes
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.settings import Settings
 
 

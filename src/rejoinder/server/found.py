@@ -10,7 +10,6 @@ from rejoinder.client import RunState, Status, is_over
 from rejoinder.errors import UsageError
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import is_run_id, with_reasons
-from rejoinder.report.page.overview import title_of
 from rejoinder.run_files import RunDamaged, open_file, refuse_special_files
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.recorded import RecordedRun
@@ -20,6 +19,7 @@ from rejoinder.server.errors import ApiError, no_run, without_places
 from rejoinder.server.folders import find_folder, results_file, too_large
 from rejoinder.server.queue import Entry
 from rejoinder.server.supervisor import need_of
+from rejoinder.views.run import title_of
 
 
 def locate(api: Api, run: str) -> RunFolder | None:

@@ -25,11 +25,12 @@ from rejoinder.runs.options import RunOptions
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport
 from rejoinder.suite.discover import find_files
+from rejoinder.views.course import turn_to_change
 from rejoinder.words.numbers import count, plural, rounded_up
 
 LONGEST = 300
 """Characters of a command that one still reads before it is pasted."""
-Verb: TypeAlias = Literal["compare", "resume", "run", "show", "targets check"]
+Verb: TypeAlias = Literal["compare", "fork", "resume", "run", "show", "targets check"]
 """A command of `rejoinder`."""
 
 
@@ -87,6 +88,16 @@ def resume_action(report: RunReport) -> Action | None:
     if summary.errors and summary.passed + summary.failed:  # what was recorded need not be paid again
         return Action("resume", (resume, "--retry-errors"), f"when the cause is mended: {errors}")
     return Action("resume", (resume,), rest) if run.status != "completed" or summary.unfinished else None
+
+
+def fork_action(run: str, result: Result, turn: int | None, *, several: bool) -> Action | None:
+    """The action that asks something else at a turn. `several`: whether the run has several targets."""
+    if not result.turns:
+        return None
+    turn = turn or turn_to_change(result)
+    target = ("--target", result.target) if several else ()
+    arguments = (run, "--case", result.id, "--turn", str(turn), *target, "--prompt", "TEXT")
+    return Action("fork", arguments, f"say something else at turn {turn}")
 
 
 def confirm_action(folder: RunFolder, against: str) -> Action | None:

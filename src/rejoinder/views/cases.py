@@ -258,3 +258,13 @@ def name_of(result: Result, run: Run) -> str:
     parts += [result.target] if len(run.summary.by_target) > 1 else []
     parts += [result.variant] if result.variant is not None else []
     return " / ".join(parts)
+
+
+def eval_name(result: Result, run: Run) -> str:
+    """`Eval 3 (trial 2)`: the number, and the names of its suite, target, variant and trial if there are several."""
+    parts = [result.suite] if len(run.run.suites) > 1 else []
+    parts += [result.target] if len(run.summary.by_target) > 1 else []
+    parts += [result.variant] if result.variant is not None else []
+    is_repeated = run.run.reported.repeat > 1 or run.summary.has_repeats
+    parts += [f"trial {result.trial}"] if is_repeated else []
+    return f"Eval {result.number} ({', '.join(parts)})" if parts else f"Eval {result.number}"

@@ -216,7 +216,7 @@ def _repeats(summary: Summary) -> Iterator[str]:
 
 
 def _follow_up(row: Recovery) -> str:
-    recovered = share_words(row.recovered / row.at_risk, row.interval)
+    recovered = share_words(row.share, row.interval)
     over = _over(row.at_risk, "conversation", row.cases or None)
     text = f"after follow-up {row.depth}: {row.recovered} of {row.at_risk}, {recovered}{over}"
     return f"{text}, {count(row.errors, 'error')}" if row.errors else text

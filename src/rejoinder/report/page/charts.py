@@ -12,11 +12,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rejoinder.model import Summary
-from rejoinder.model.boards import is_only_doubted
-from rejoinder.model.figures import NetRecovery, Rate
-from rejoinder.model.results import Interval
-from rejoinder.model.runs import Recovery, TargetSummary
+from rejoinder.model.boards import Part, is_only_doubted
+from rejoinder.model.figures import Interval, NetRecovery, Rate
 from rejoinder.report.page.markup import Child, Markup, element
 from rejoinder.words.numbers import points, share, shortened
 from rejoinder.words.numbers import rate_range as interval_words
@@ -65,12 +62,12 @@ def dot_chart(title: str, lines: Sequence[Line]) -> Markup:
     )
 
 
-def recovery_chart(parts: Sequence[tuple[str, Summary | TargetSummary]]) -> Markup:
+def recovery_chart(parts: Sequence[tuple[str, Part]]) -> Markup:
     """What passed at each step, of what got there: of the run, or of each of several targets under its name."""
     return dot_chart("Passed at each step", list(recovery_lines(parts)))
 
 
-def recovery_lines(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Iterator[Line]:
+def recovery_lines(parts: Iterable[tuple[str, Part]]) -> Iterator[Line]:
     for name, part in parts:
         if not part.recovery:
             continue
@@ -78,7 +75,9 @@ def recovery_lines(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Iter
             yield Line(label=name)
         if part.rates is not None and isinstance(part.rate, Rate):
             yield from _rate("First try", part.rates.first_try, "first")
-        yield from map(_follow_up, part.recovery)
+        for row in part.recovery:
+            value = f"{row.recovered:,} of {row.at_risk:,}"
+            yield Line(label=f"Follow-up {row.depth}", rate=row.share, value=value, interval=row.interval)
         if part.net_recovery is not None and not is_only_doubted(part):
             yield from _net(part.net_recovery)
 
@@ -89,12 +88,6 @@ def _rate(label: str, rate: Rate, colour: Colour) -> Iterator[Line]:
         yield Line(label=label, rate=rate.rate, value=value, interval=rate.interval, colour=colour)
 
 
-def _follow_up(row: Recovery) -> Line:
-    rate = row.recovered / row.at_risk if row.rate is None else row.rate
-    value = f"{row.recovered:,} of {row.at_risk:,}"
-    return Line(label=f"Follow-up {row.depth}", rate=rate, value=value, interval=row.interval)
-
-
 def _net(net: NetRecovery) -> Iterator[Line]:
     """What one follow-up gained over asking afresh."""
     if net.net is None or net.afresh is None or net.answered_back is None:
@@ -102,7 +95,7 @@ def _net(net: NetRecovery) -> Iterator[Line]:
     yield Line(label="Against asking again", rate=net.answered_back, start=net.afresh, value=points(net.net))
 
 
-def conditions_chart(parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup:
+def conditions_chart(parts: Iterable[tuple[str, Part]]) -> Markup:
     """Sharded tasks by the way in which they were put: of the run, or of each of several targets under its name."""
     lines: list[Line] = []
     for name, part in parts:

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from msgspec import Struct, field, structs
 
-from rejoinder.model import Summary
 from rejoinder.report.page.marks import mark, outcome_bar
 from rejoinder.report.page.markup import Child, Markup, address, element, table
 from rejoinder.views.board import Board, BoardRow, Outcomes, share_of_trials
 from rejoinder.views.rows import RowOutcome, RowView
+from rejoinder.views.run import RunView
 from rejoinder.views.walk import columns_of
 from rejoinder.words.numbers import count, shortened
 
@@ -110,7 +110,8 @@ _Cells: TypeAlias = dict[str, Cell]
 class Grid:
     """Collects the rows of a run into cells."""
 
-    def __init__(self, summary: Summary) -> None:
+    def __init__(self, view: RunView) -> None:
+        summary = view.summary
         self._by_target, self._by_variant = len(summary.by_target) > 1, len(summary.by_variant) > 1
         self.columns = columns_of(summary) or tuple(summary.by_target)[:1]
         self._cases: dict[tuple[str, str], _Cells] = {}

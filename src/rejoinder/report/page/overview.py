@@ -9,73 +9,34 @@ damaged run has `.damaged` with `ul.wrong`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlencode
 
-from rejoinder.model import Receipt, Summary
 from rejoinder.model.boards import is_only_doubted
 from rejoinder.model.clusters import Cluster, ClusterKey
-from rejoinder.model.runs import JudgeSummary, TargetSummary
 from rejoinder.report.page.board import board_rows, headline
 from rejoinder.report.page.charts import conditions_chart, recovery_chart
 from rejoinder.report.page.grid import Grid
 from rejoinder.report.page.marks import counts_of
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.report.page.panels import Panel, panels
-from rejoinder.views.board import Board, board_of, outcomes_of, rate_of, share_of
-from rejoinder.views.cases import Run
+from rejoinder.views.board import Board, outcomes_of, rate_of
 from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, shared_clusters, why_words
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
-from rejoinder.views.facts import facts_of
-from rejoinder.views.notes import NoteKind, bounds_words, notes_of
+from rejoinder.views.judges import JudgeRow, judge_rows
+from rejoinder.views.notes import NoteKind, bounds_words
 from rejoinder.views.rows import RowOutcome
-from rejoinder.views.walk import groups_of
-from rejoinder.words.figures import (
-    cases_passed,
-    lost_words,
-    net_words,
-    of_trials,
-    rate_ends,
-    trials_passed,
-    trials_words,
-    without_errors_words,
-)
-from rejoinder.words.numbers import (
-    capital,
-    coefficient,
-    count,
-    figure,
-    plural,
-    share,
-    shortened,
-)
+from rejoinder.views.run import RunView
+from rejoinder.words.figures import net_words, rate_ends, trials_passed, trials_words, without_errors_words
+from rejoinder.words.numbers import capital, count, figure, plural, shortened
 
 MOST_JUDGES = 50
 LONGEST_CHECK = 200
 MOST_CLUSTERS = 6
 
 
-def title_of(receipt: Receipt) -> str:
-    """What a run is called: its suites."""
-    return title_of_suites(suite.title for suite in receipt.suites)
-
-
-def title_of_suites(titles: Iterable[str]) -> str:
-    names = list(dict.fromkeys(titles))
-    return " + ".join(names) if len(names) < 4 else f"{len(names)} suites"
-
-
-def window_title(run: Run) -> str:
-    """`3 failed, 10 of 21 passed (48%): service-desk`, for the window or the tab of a browser."""
-    share, summary = share_of(run.summary.rate).text, run.summary
-    passed = f"{cases_passed(summary) if summary.has_repeats else trials_passed(summary)} passed"
-    rate = f" ({share}{of_trials(summary)})" if share else ""
-    return f"{', '.join([*lost_words(summary), passed])}{rate}: {title_of(run.run)}"
-
-
 def run_overview(
-    run: Run,
+    view: RunView,
     grid: Grid,
     prefix: str = "#",
     notes: Iterable[str] = (),
@@ -83,23 +44,22 @@ def run_overview(
 ) -> Markup:
     """What a run came to. `prefix` stands before the addresses of the application; `notes` are told before all
     others; `known` are the clusters of the baseline."""
-    board = board_of(run.run, run.summary)
-    told = list(notes_of(run.run, run.summary))
-    above = [note.text for note in told if not note.warns and note.kind in _ABOVE]
+    board = view.board
+    above = [note.text for note in view.notes if not note.warns and note.kind in _ABOVE]
     return element(
         "section",
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
         headline(board),
-        element("p", {"class": "say"}, [[words, " "] for words in _sentences(run, board)]),
+        element("p", {"class": "say"}, [[words, " "] for words in _sentences(view)]),
         board_rows(board, prefix),
-        note_list([*notes, *above], [note.text for note in told if note.warns]),
-        why_section(run.summary, prefix, known),
+        note_list([*notes, *above], [note.text for note in view.notes if note.warns]),
+        why_section(view, prefix, known),
         panels(
             [
                 _grid(grid, prefix, board) if grid.tells_more else None,
-                _steps(run),
-                _judges(run.summary.judges),
-                _about(run, [note.text for note in told if not note.warns and note.kind not in _ABOVE]),
+                _steps(view),
+                _judges(judge_rows(view.summary.judges)),
+                _about(view, [note.text for note in view.notes if not note.warns and note.kind not in _ABOVE]),
             ],
             prefix,
         ),
@@ -113,14 +73,13 @@ _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
 # What the headline leaves out
 
 
-def _sentences(run: Run, board: Board) -> Iterator[Child]:
-    summary, rate = run.summary, rate_of(run.summary)
+def _sentences(view: RunView) -> Iterator[Child]:
+    summary, rate = view.summary, rate_of(view.summary)
     if summary.no_rate == "untested":
         return
-    counted = cases_passed(summary) if summary.has_repeats else trials_passed(summary)
     words = f" passed, {trials_passed(summary)}" if summary.has_repeats else " conversations passed"
-    if counted not in board.headline.text:
-        yield [element("strong", None, counted), f"{words}{on_words(summary)}."]
+    if view.passed not in view.board.headline.text:
+        yield [element("strong", None, view.passed), f"{words}{view.on_words}."]
     if rate is None:
         by_condition = condition_rates(summary)
         if why := why_no_rate(summary):
@@ -131,7 +90,7 @@ def _sentences(run: Run, board: Board) -> Iterator[Child]:
             yield f"They are trials of {count(rate.cases, 'case')}, which the interval takes into account."
         if bounds := bounds_words(summary.spoilt):
             yield f"It would be {bounds}."
-    if failed_from := run.run.reported.failed_from:
+    if failed_from := view.receipt.reported.failed_from:
         yield f"Only what did not pass in {failed_from} was run."
     if summary.errors:
         verb = plural(summary.errors, "counts", "count")
@@ -140,28 +99,22 @@ def _sentences(run: Run, board: Board) -> Iterator[Child]:
         yield f"{trials_words(summary.errors, summary)} ended in an error and {verb} as not passed{beside}."
 
 
-def on_words(summary: Summary) -> str:
-    """` on 3 targets`, ` with 2 variants`"""
-    targets, variants = len(summary.by_target), len(summary.by_variant)
-    of_targets = f" on {count(targets, 'target')}" if targets > 1 else ""
-    return f"{of_targets} with {count(variants, 'variant')}" if variants > 1 else of_targets
-
-
-def outcome_counts(summary: Summary) -> dict[RowOutcome, int]:
+def outcome_counts(view: RunView) -> dict[RowOutcome, int]:
     """How many conversations ended in which way, of those that decide something."""
-    return counts_of(outcomes_of(summary))
+    return counts_of(outcomes_of(view.summary))
 
 
-def why_section(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None = None) -> Markup | None:
+def why_section(view: RunView, prefix: str, known: frozenset[ClusterKey] | None = None) -> Markup | None:
     """Why several conversations did not pass: each reason leads to the list of them. `known`: the reasons of the
     baseline."""
-    return _why(capital(why_words(summary)), shared_clusters(summary, MOST_CLUSTERS, known), prefix)
+    return _why(capital(why_words(view.summary)), shared_clusters(view.summary, MOST_CLUSTERS, known), prefix)
 
 
-def why_of_pairs(summary: Summary, prefix: str, known: frozenset[ClusterKey] | None) -> Markup | None:
+def why_of_pairs(view: RunView, prefix: str, known: frozenset[ClusterKey] | None) -> Markup | None:
     """The same of run B, and its new reasons. `known`: the reasons of run A. Pairs are not listed by tags."""
-    rows = [row for row in clusters_of(summary, known) if row.cluster.kind != "tag" and (row.is_new or row.number > 1)]
-    return _why(f"In B, {why_words(summary)}", rows[:MOST_CLUSTERS], prefix)
+    found = clusters_of(view.summary, known)
+    rows = [row for row in found if row.cluster.kind != "tag" and (row.is_new or row.number > 1)]
+    return _why(f"In B, {why_words(view.summary)}", rows[:MOST_CLUSTERS], prefix)
 
 
 def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup | None:
@@ -196,13 +149,13 @@ def cluster_address(cluster: Cluster, prefix: str) -> str:
 # Facts and notes
 
 
-def _facts(run: Run) -> Markup:
-    facts = [fact for fact in facts_of(run.run, run.summary) if fact.kind != "run"]  # the header has its id
+def _facts(view: RunView) -> Markup:
+    facts = [fact for fact in view.facts.values() if fact.kind != "run"]  # the header has its id
     rows = [element("div", None, element("dt", None, one.label), element("dd", None, one.text)) for one in facts]
     return element("dl", {"class": "facts"}, rows)
 
 
-def _about(run: Run, notes: Sequence[str]) -> Panel:
+def _about(view: RunView, notes: Sequence[str]) -> Panel:
     """Facts, notes that do not put the result in doubt, and all figures."""
     details = [
         element(
@@ -211,9 +164,9 @@ def _about(run: Run, notes: Sequence[str]) -> Panel:
             element("dt", None, capital(detail.label)),
             element("dd", {"dir": "auto"}, [element("p", None, sentence(text)) for text in detail.lines]),
         )
-        for detail in details_of(run.run, run.summary)
+        for detail in details_of(view.receipt, view.summary)
     ]
-    content = [_facts(run), note_list(notes), element("dl", {"class": "details"}, details)]
+    content = [_facts(view), note_list(notes), element("dl", {"class": "details"}, details)]
     return Panel("about", "All figures", content)
 
 
@@ -227,15 +180,13 @@ def note_list(notes: Sequence[str], warnings: Sequence[str] = ()) -> Markup | No
 # Charts
 
 
-def _steps(run: Run) -> Panel | None:
+def _steps(view: RunView) -> Panel | None:
     """What passed at each step, and how tasks in pieces were put."""
-    summary = run.summary
-    groups = groups_of(summary)
-    parts: list[tuple[str, Summary | TargetSummary]] = list(groups.items()) if groups else [("", summary)]
+    parts = view.parts
     figures: list[Markup] = []
     if any(part.recovery for _, part in parts):
         told = "Share that passed at each step, of those that got there. Line: 95% interval."
-        figures.append(_figure("Recovery", told, recovery_chart(parts), _net_notes(run, parts)))
+        figures.append(_figure("Recovery", told, recovery_chart(parts), _net_notes(view)))
     if any(part.by_condition for _, part in parts):
         told = "Share that passed: put whole, in one message of all pieces, or one piece per turn. Line: 95% interval."
         figures.append(_figure("Tasks in pieces", told, conditions_chart(parts)))
@@ -247,10 +198,10 @@ def _figure(title: str, told: Child, chart: Markup, more: Child = None) -> Marku
     return element("figure", None, caption, chart, more)
 
 
-def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -> Markup | None:
+def _net_notes(view: RunView) -> Markup | None:
     """What answering back gained over asking afresh, in words."""
     told: list[Markup] = []
-    answered = [(name, part) for name, part in parts if not is_only_doubted(part)]
+    answered = [(name, part) for name, part in view.parts if not is_only_doubted(part)]
     if not answered:
         return None
     for name, part in answered:
@@ -262,7 +213,7 @@ def _net_notes(run: Run, parts: Iterable[tuple[str, Summary | TargetSummary]]) -
             )
     if told:
         return element("div", {"class": "nets"}, told)
-    if run.run.reported.fork is not None:
+    if view.receipt.reported.fork is not None:
         return None  # its first turn was not asked, and so not asked afresh either
     option = element("code", None, "control: afresh")
     return element("p", {"class": "net"}, "Net recovery is not measured: add ", option, " to the suite.")
@@ -277,49 +228,25 @@ def _grid(grid: Grid, prefix: str, board: Board) -> Panel:
 # Judges
 
 
-def judge_words(judge: JudgeSummary) -> str:
-    """What is known of how far to believe a judge."""
-    passport = judge.passport
-    if passport is None:
-        return "uncalibrated"
-    figures = passport.figures
-    parts = [f"agrees with humans on {share(figures.agreement)}"] if figures.agreement is not None else []
-    parts += [f"kappa {coefficient(figures.kappa)}"] if figures.kappa is not None else []
-    return f"{', '.join(parts) or 'tested'} ({count(passport.labels, 'label')})"
-
-
-def _judges(judges: Sequence[JudgeSummary]) -> Panel | None:
-    asked = [judge for judge in judges if judge.judged or judge.errors]
-    if not asked:
+def _judges(judges: Sequence[JudgeRow]) -> Panel | None:
+    if not judges:
         return None
-    more = len(asked) - MOST_JUDGES
+    more = len(judges) - MOST_JUDGES
     content = [
         element("p", {"class": "note"}, "How reliable each judge is."),
-        [_judge(*one) for one in list(zip(asked, judge_titles(asked), strict=True))[:MOST_JUDGES]],
+        [_judge(one) for one in judges[:MOST_JUDGES]],
         element("p", None, f"And {count(more, 'more judge')}.") if more > 0 else None,
     ]
     return Panel("judges", "Judges", content)
 
 
-def judge_titles(judges: Sequence[JudgeSummary]) -> list[str]:
-    """What judges are called beside their criteria; those that read alike, because they differ in votes or the
-    threshold, with the beginning of their digests."""
-    names = [", ".join(filter(None, (judge.model or judge.target, judge.name))) for judge in judges]
-    alike = Counter((name, judge.check) for name, judge in zip(names, judges, strict=True))
-    return [
-        f"{name} ({judge.digest[:6]})" if alike[name, judge.check] > 1 else name
-        for name, judge in zip(names, judges, strict=True)
-    ]
-
-
-def _judge(judge: JudgeSummary, title: str) -> Markup:
-    errors = f", {count(judge.errors, 'error')}" if judge.errors else ""
+def _judge(judge: JudgeRow) -> Markup:
     return element(
         "div",
         {"class": "jrow"},
-        element("p", {"dir": "auto"}, element("b", None, title), " ", shortened(judge.check, LONGEST_CHECK)),
-        element("span", None, f"{figure(judge.passed)} of {figure(judge.judged)} passed{errors}"),
-        element("span", {"class": "uncal" if judge.passport is None else None}, judge_words(judge)),
+        element("p", {"dir": "auto"}, element("b", None, judge.title), " ", shortened(judge.check, LONGEST_CHECK)),
+        element("span", None, ", ".join(filter(None, (f"{judge.passed} passed", judge.errors)))),
+        element("span", {"class": None if judge.is_calibrated else "uncal"}, judge.reliability),
     )
 
 

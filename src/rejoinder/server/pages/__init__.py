@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
+from rejoinder.server.desk import Desk
 from rejoinder.server.pages import (
     case_page,
     compare_page,
@@ -20,7 +21,6 @@ from rejoinder.server.pages import (
     runs_page,
     statics,
 )
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.streams import Streams
 
 

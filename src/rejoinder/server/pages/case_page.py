@@ -17,11 +17,11 @@ from starlette.routing import BaseRoute, Route
 from rejoinder.report.page.grid import Cell, grid_cell, grid_table
 from rejoinder.report.page.markup import Child, Markup, element
 from rejoinder.run_files import RunDamaged
+from rejoinder.server.desk import Desk
 from rejoinder.server.errors import ApiError
+from rejoinder.server.listed import Listed, age, listed
 from rejoinder.server.pages.asked import pieces
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import page, refused, trouble
-from rejoinder.server.pages.listed import Listed, age, listed
 from rejoinder.server.result_lines import placed_results
 from rejoinder.views.rows import Frame, RowView, frame_of, row_of
 from rejoinder.words.numbers import count, shortened, when
@@ -85,13 +85,13 @@ def _history(desk: Desk, suite: str, case: str) -> Iterator[Past]:
             continue
         looked += 1
         one = listed(desk, row)
-        if one.report is None:
+        if one.view is None:
             continue
-        path = one.report.folder.results
+        path = desk.folder(row.id).results
         left -= path.stat().st_size if path.exists() else 0
         if looked > MOST_RUNS or left < 0:
             return
-        rows = list(find_case(path, suite, case, frame_of(one.report.run)))
+        rows = list(find_case(path, suite, case, frame_of(one.view.receipt)))
         if rows:
             yield Past(one, rows)
 

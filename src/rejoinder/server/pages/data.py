@@ -12,16 +12,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.report.page.columns import Head
-from rejoinder.run_files import RunDamaged
-from rejoinder.runs.folder import RunFolder
-from rejoinder.runs.system_prompts import SystemPrompts
+from rejoinder.server.desk import Desk, Look, conversation_at
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import LISTED, address_asked, number_asked, query_asked
-from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import PageData
-from rejoinder.server.row_store import Address, Found, Query, RowStore
+from rejoinder.server.row_store import Found, Query, RowStore
 from rejoinder.server.run_index import RunIndex
-from rejoinder.views.conversation import ConversationView, view_conversation
 from rejoinder.words.inert import to_bytes
 
 PATIENCE_S = 5.0
@@ -59,17 +55,6 @@ def sound(desk: Desk, run: str) -> Look:
 
 def indexed(desk: Desk, request: Request) -> RunIndex:
     return desk.index(sound(desk, request.path_params["run"]), PATIENCE_S)
-
-
-def conversation_at(index: RunIndex, address: Address) -> ConversationView | None:
-    """With the system prompt that was sent. Raises ApiError where the results were changed under the index."""
-    row = index.row(address)
-    try:
-        result = None if row is None else index.result(address)
-    except RunDamaged as error:
-        raise ApiError(409, f"{error.path.name}: {error.reason}", code="damaged") from None
-    system = "" if result is None else SystemPrompts(RunFolder(index.source.parent), result).of(result)
-    return None if row is None or result is None else view_conversation(result, row, system)
 
 
 def _rows(store: RowStore[Any], request: Request) -> Any:

@@ -14,20 +14,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.calibration.measure import CANDIDATE
+from rejoinder.model.figures import Interval
 from rejoinder.model.passports import Passport
-from rejoinder.model.results import Interval
-from rejoinder.model.runs import JudgeSummary
 from rejoinder.report.page.markup import Child, Markup, address, element, sentence, table
-from rejoinder.report.page.overview import judge_words
-from rejoinder.runs.passports import find_passport
+from rejoinder.server.desk import Desk
 from rejoinder.server.errors import ApiError
+from rejoinder.server.judged import Item, Judged, digest_asked, judged_in, labels_of
 from rejoinder.server.labels import LabelRow
+from rejoinder.server.listed import Listed, age, listed
 from rejoinder.server.pages.asked import pieces
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
-from rejoinder.server.pages.judged import Item, Judged, digest_asked, judged_in, labels_of
-from rejoinder.server.pages.listed import Listed, age, listed
 from rejoinder.server.queue import Entry, judge_test_of
+from rejoinder.views.judges import JudgeRow, judge_rows
 from rejoinder.words.numbers import capital, coefficient, count, share, share_range, shortened, when
 from rejoinder.words.runs import run_words
 
@@ -58,7 +56,7 @@ class Use(Struct, frozen=True):
     """The judge in one run."""
 
     listed: Listed
-    judge: JudgeSummary
+    judge: JudgeRow
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
@@ -75,7 +73,7 @@ def _show(desk: Desk, request: Request) -> Response:
         return trouble("No such judge", f"None of the last {MOST_RUNS} runs was judged by it.", 404)
     latest = uses[0].judge
     source = next((use.listed.row.id for use in uses if CANDIDATE not in use.listed.row.targets), "")
-    passport = find_passport(desk.root, latest.model, digest)
+    passport = desk.passport(latest.model, digest)
     given = labels_of(desk, digest)
     labelled = _given(desk, digest, given)
     left = _without_label(desk, source, digest, given)
@@ -87,7 +85,7 @@ def _show(desk: Desk, request: Request) -> Response:
         {"id": "overview", "class": "overview judgepage", "aria-labelledby": "h-run"},
         element("h1", {"id": "h-run", "dir": "auto"}, title),
         element("p", {"class": "say", "dir": "auto"}, shortened(f"{model}{latest.check}", LONGEST_REPLY)),
-        element("p", {"class": "lead"}, f"{capital(judge_words(latest))}."),
+        element("p", {"class": "lead"}, f"{capital(latest.reliability)}."),
         _passport(passport) if passport is not None else None,
         _progress(desk, test) if test is not None else _labelled(len(given), passport),
         None if test is not None else _refused(desk, digest),
@@ -110,7 +108,7 @@ def _show(desk: Desk, request: Request) -> Response:
 def _uses(desk: Desk, digest: str) -> Iterator[Use]:
     for row in list(reversed(desk.damage.history().history.rows))[:MOST_RUNS]:
         one = listed(desk, row)
-        for judge in () if one.report is None else one.report.summary.judges:
+        for judge in [] if one.view is None else judge_rows(one.view.summary.judges):
             if judge.digest == digest:
                 yield Use(one, judge)
 
@@ -298,8 +296,8 @@ def _runs(uses: list[Use]) -> Markup:
             None,
             element("th", {"scope": "row"}, _run_link(use.listed.row.id)),
             element("td", {"dir": "auto"}, shortened(use.judge.name or use.judge.check, 80)),
-            element("td", None, f"{use.judge.passed:,} of {use.judge.judged:,}"),
-            element("td", None, f"{use.judge.errors:,}" if use.judge.errors else "") if has_errors else None,
+            element("td", None, use.judge.passed),
+            element("td", None, use.judge.errors) if has_errors else None,
             element("td", None, age(use.listed.row)),
         )
         for use in uses[:MOST_SHOWN]

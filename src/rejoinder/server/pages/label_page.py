@@ -10,13 +10,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder.report.page.markup import Child, Markup, element
-from rejoinder.report.page.overview import judge_titles
+from rejoinder.server.desk import Desk, Look
 from rejoinder.server.errors import ApiError
+from rejoinder.server.judged import Item, Judged, Reply, Said, digest_asked, judged_at, judged_in, labels_of
 from rejoinder.server.labels import is_digest
 from rejoinder.server.pages.data import answering, sound
-from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.pages.frame import PageData, page, refused, trouble
-from rejoinder.server.pages.judged import Item, Judged, Reply, Said, digest_asked, judged_at, judged_in, labels_of
+from rejoinder.views.judges import judge_rows
 from rejoinder.words.numbers import shortened
 
 
@@ -89,7 +89,7 @@ def _judge(digest: str) -> Markup:
 
 def _choose(look: Look) -> Response:
     """The judges of a run, to choose one from where there are several."""
-    judges = [] if look.report is None else look.report.summary.judges
+    judges = [] if look.report is None else judge_rows(look.report.summary.judges)
     asked = [judge for judge in judges if judge.judged and is_digest(judge.digest)]
     ways = [f"/label?run={look.id}&check={judge.digest}" for judge in asked]
     if not asked:
@@ -100,10 +100,10 @@ def _choose(look: Look) -> Response:
         element(
             "li",
             {"dir": "auto"},
-            element("a", {"href": way}, f"{title}: {shortened(judge.check, 200)}"),
+            element("a", {"href": way}, f"{judge.title}: {shortened(judge.check, 200)}"),
             f", {judge.judged:,} judged",
         )
-        for judge, title, way in zip(asked, judge_titles(asked), ways, strict=True)
+        for judge, way in zip(asked, ways, strict=True)
     ]
     main = element(
         "section",

@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from rejoinder.runs.state import Phase
+from rejoinder.model.history import Phase
+from rejoinder.server.desk import Desk
 from rejoinder.server.errors import ApiError
 from rejoinder.server.in_flight import InFlight, Waiting
 from rejoinder.server.pages.asked import number_asked
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.row_store import Query
 from rejoinder.server.streams import Streams, event
 from rejoinder.views.rows import RowView

@@ -12,23 +12,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rejoinder._version import __version__
-from rejoinder.model.history import Notes
+from rejoinder.model.history import Notes, Phase
 from rejoinder.report.page.columns import Head
 from rejoinder.report.page.grid import MOST_CASES, Grid
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, joined, sentence
-from rejoinder.report.page.overview import damaged_overview, judge_words, run_overview, window_title
+from rejoinder.report.page.overview import damaged_overview, run_overview
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
-from rejoinder.runs.state import Phase
 from rejoinder.server.baseline import reasons_of_baseline
+from rejoinder.server.desk import Desk, Look, conversation_at
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
-from rejoinder.server.pages.data import FIRST_ROWS, ListData, conversation_at
-from rejoinder.server.pages.desk import Desk, Look
+from rejoinder.server.pages.data import FIRST_ROWS, ListData
 from rejoinder.server.pages.frame import PageData, Top, page, refused, trouble
 from rejoinder.server.pages.runs_page import comparison_link
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
 from rejoinder.views.conversation import ConversationView
+from rejoinder.views.judges import reliability_of
+from rejoinder.views.run import RunView, view_run
 from rejoinder.views.turns import CheckView
 from rejoinder.words.numbers import capital, count, figure, when
 
@@ -105,13 +106,14 @@ def _show(desk: Desk, request: Request) -> Response:
         return trouble("No such conversation", words, 404, back)
     data = _data(desk, look, index, query_asked(request), conversation)
     plain = _plain(look, index) if conversation is None else plain_conversation(conversation)
+    view = None if look.report is None else view_run(look.report)
     return page(
         look.title,
-        _overview(desk, look, index),
+        _overview(desk, look, index, view),
         data,
         run=look.id,
         at=f"/runs/{look.id}",
-        top=Top(window=_window(look, index), suite_at=_suite_address(look), acts=_acts(desk, look)),
+        top=Top(window=_window(look, index, view), suite_at=_suite_address(look), acts=_acts(desk, look)),
         plain=plain,
     )
 
@@ -175,7 +177,7 @@ def head_of(desk: Desk, look: Look) -> Head:
         targets=tuple(targets if summary is None else list(summary.by_target) or targets),
         variants=() if summary is None else tuple(summary.by_variant),
         block=0,
-        judges={} if summary is None else {judge.digest: judge_words(judge) for judge in summary.judges},
+        judges={} if summary is None else reliability_of(summary.judges),
         fork=desk.settings.read_only,  # else there is a form for it
         version=__version__,
     )
@@ -195,10 +197,10 @@ def _live(look: Look, index: RunIndex, *, queued: bool) -> LiveData | None:
 # The top of the page
 
 
-def _window(look: Look, index: RunIndex) -> str:
+def _window(look: Look, index: RunIndex, view: RunView | None) -> str:
     """`3 failed, 10 of 21: service-desk`: for a run in progress, how many are done."""
-    if look.report is not None:
-        return window_title(look.report)
+    if view is not None:
+        return view.in_short
     counts, planned = index.find(Query(), 0, 0).counts, 0 if look.receipt is None else look.receipt.planned
     lost = [f"{figure(counts['failed'])} failed"] if counts["failed"] else []
     lost += [count(counts["error"], "error")] if counts["error"] else []
@@ -206,10 +208,10 @@ def _window(look: Look, index: RunIndex) -> str:
     return f"{', '.join([*lost, done])}: {look.title}"
 
 
-def _overview(desk: Desk, look: Look, index: RunIndex) -> Markup:
-    if look.report is not None:
+def _overview(desk: Desk, look: Look, index: RunIndex, view: RunView | None) -> Markup:
+    if view is not None:
         known = reasons_of_baseline(desk.root, desk.damage.history().history.rows, look.id)
-        shown = run_overview(look.report, _grid(look, index), f"/runs/{look.id}", _notes(look, index), known)
+        shown = run_overview(view, _grid(view, index), f"/runs/{look.id}", _notes(look, index), known)
         return joined([_pending(desk, look, index), shown])
     state = index.state
     planned = 0 if look.receipt is None else look.receipt.planned
@@ -267,12 +269,11 @@ def _others(desk: Desk, look: Look) -> Markup | None:
     """The way to the run that this one is to be compared with."""
     rows = list(reversed(desk.damage.history().history.rows))
     own = next((row for row in rows if row.id == look.id), None)
-    return None if own is None or look.receipt is None else comparison_link(rows, own, look.receipt)
+    return None if own is None or look.receipt is None else comparison_link(rows, own, look.receipt.made_of)
 
 
-def _grid(look: Look, index: RunIndex) -> Grid:
-    assert look.report is not None
-    grid = Grid(look.report.summary)
+def _grid(view: RunView, index: RunIndex) -> Grid:
+    grid = Grid(view)
     if index.state.done:
         for row in index.after(0, EVERY_ROW) if index.state.rows <= EVERY_ROW else index.of_worst_cases(MOST_CASES):
             grid.add(row)

@@ -17,20 +17,20 @@ from rejoinder.calibration.measure import CANDIDATE
 from rejoinder.gates.baselines import baselines_by_run
 from rejoinder.model.boards import Verdict
 from rejoinder.model.history import RunRow
-from rejoinder.model.runs import Receipt, Summary
 from rejoinder.report.page.board import LONG_HEADLINE, chip
 from rejoinder.report.page.charts import TrendPoint, sparkline, trend_chart
 from rejoinder.report.page.marks import outcome_bar
 from rejoinder.report.page.markup import Child, Markup, element, sentence, table
+from rejoinder.server.desk import Desk
 from rejoinder.server.errors import ApiError
 from rejoinder.server.in_flight import Waiting
+from rejoinder.server.listed import Listed, age, holds, listed
 from rejoinder.server.pages.asked import number_asked
-from rejoinder.server.pages.desk import Desk
 from rejoinder.server.pages.frame import RUNS, PageData, page
-from rejoinder.server.pages.listed import Listed, age, holds, listed
 from rejoinder.server.pages.live import MOST_IN_FLIGHT
 from rejoinder.suite.discover import looks_like_suite
 from rejoinder.views.board import BoardRow, outcomes_of
+from rejoinder.views.run import RunView
 from rejoinder.words.figures import (
     error_words,
     failed_words,
@@ -115,12 +115,12 @@ def _last(desk: Desk, rows: Sequence[RunRow]) -> Markup | None:
     one = listed(desk, last)
     address = f"/runs/{last.id}"
     links: list[Child] = []
-    summary = None if one.report is None else one.report.summary
+    summary = None if one.view is None else one.view.summary
     if summary is not None and (summary.failed or summary.errors):
         show = "failed" if summary.failed else "error"
         links.append(element("a", {"class": "btn", "href": f"{address}?show={show}"}, "See what failed"))
-    if one.report is not None:
-        links.append(comparison_link(rows, last, one.report.run))
+    if one.view is not None:
+        links.append(comparison_link(rows, last, one.view.receipt.made_of))
     head, rest = _verdict(one)
     link = element("p", {"class": "say"}, element("a", {"href": address, "dir": "auto"}, one.title))
     size = "headline long" if len(head) > LONG_HEADLINE else "headline"
@@ -167,14 +167,13 @@ def _in_flight(desk: Desk, row: RunRow) -> Markup | None:
     return None
 
 
-def comparison_link(rows: Iterable[RunRow], run: RunRow, receipt: Receipt) -> Markup | None:
+def comparison_link(rows: Iterable[RunRow], run: RunRow, origin: str | None) -> Markup | None:
     """Of rows, the newest first: the way to a comparison with the run that this one was made from, else with the one
     of the same suites before it."""
-    origin = receipt.origin
     if origin is None:
         words, other = "Compare with the one before", (row for row in rows if row.id < run.id and _is_alike(row, run))
     else:
-        words, other = "Compare with its run", (row for row in rows if row.id == origin.run)
+        words, other = "Compare with its run", (row for row in rows if row.id == origin)
     found = next(other, None)
     return None if found is None else element("a", {"class": "btn", "href": f"/compare/{found.id}/{run.id}"}, words)
 
@@ -189,19 +188,19 @@ def _verdict(one: Listed) -> tuple[str, str]:
     failed, 2 min ago.`"""
     if one.damage:
         return "The run is damaged.", f"It was started {age(one.row)}. {capital(one.damage)}."
-    if one.report is None:
+    if one.view is None:
         return "The run was killed.", f"It was started {age(one.row)}. `rejoinder resume {one.row.id}` continues it."
-    summary, board = one.report.summary, one.board
+    summary, board = one.view.summary, one.view.board
     parts = [f"{passed_words(summary)} passed"]
     if one.rate is not None:
         rate, gap, bounds = rate_words(one.rate).partition(" ")
         parts = [f"{rate}{of_trials(summary)}{gap}{bounds} passed, {passed_words(summary)}"]
     parts += [f"{trials_words(summary.recovered, summary)} after a follow-up"] if summary.recovered else []
     parts += lost_words(summary)
-    planned = one.report.run.planned
+    planned = one.view.receipt.planned
     if one.row.is_stopped:
         parts.insert(0, f"stopped after {figure(summary.finished)} of {trials_words(planned, summary)}")
-    if board is not None and board.headline.text:
+    if board.headline.text:
         return board.headline.text, f"{capital(', '.join([*parts, age(one.row)]))}."
     return f"{', '.join(parts)}.", f"Started {age(one.row)}."
 
@@ -315,7 +314,7 @@ def _point(one: Listed) -> TrendPoint | None:
     """A run by its pass rate; one on several targets by the lowest of them."""
     label = when(one.row.started_at) or one.row.id
     if one.rate is not None and one.rate.rate is not None:
-        trials = "" if one.report is None or not one.report.summary.has_repeats else " trials"
+        trials = "" if one.view is None or not one.view.summary.has_repeats else " trials"
         value = f"{one.rate.passed:,} of {one.rate.of:,}{trials}"
         return TrendPoint(label=label, rate=one.rate.rate, value=value, interval=one.rate.interval)
     rated = [(row.rate, row) for row in _board_rows(one) if row.rate is not None]
@@ -326,7 +325,7 @@ def _point(one: Listed) -> TrendPoint | None:
 
 
 def _board_rows(one: Listed) -> Sequence[BoardRow]:
-    return () if one.board is None else one.board.rows
+    return () if one.view is None else one.view.board.rows
 
 
 # The table: columns without anything in them are left out
@@ -402,11 +401,11 @@ def _table(desk: Desk, shown: Sequence[Listed], lines: _Lines) -> Markup:
 def _row(desk: Desk, one: Listed, columns: Sequence[_Column], name: Child) -> Markup:
     row = one.row
     tick = {"type": "checkbox", "name": "tick", "value": row.id, "aria-label": f"Tick run {row.id}", "hidden": True}
-    outcome = _state(desk, one) if one.report is None else _outcome(one.report.summary, row)
+    outcome = _state(desk, one) if one.view is None else _outcome(one.view, row)
     return element(
         "tr",
         {"data-run": row.id, "class": "live" if one.row.is_live else None},
-        element("td", {"class": "tick"}, element("input", tick) if one.report is not None else None),
+        element("td", {"class": "tick"}, element("input", tick) if one.view is not None else None),
         element("th", {"scope": "row"}, name),
         element("td", {"class": "outcome"}, outcome),
         [element("td", {"class": column.name}, column.cell(one)) for column in columns],
@@ -416,10 +415,10 @@ def _row(desk: Desk, one: Listed, columns: Sequence[_Column], name: Child) -> Ma
 def _name(one: Listed, blessed: Sequence[str], line: _Line | None) -> list[Child]:
     row = one.row
     tags = [*(f"#{tag}" for tag in row.tags), *(f"baseline {name}" for name in blessed)]
-    origin = None if one.report is None else one.report.run.origin
+    origin = None if one.view is None else one.view.receipt.origin
     made = [] if origin is None else [shortened(origin.words, LONGEST)]
     made += ["a part of the cases"] if row.part and not made else []
-    targets = row.targets if one.report is None else list(one.report.summary.by_target) or row.targets
+    targets = row.targets if one.view is None else list(one.view.summary.by_target) or row.targets
     about = ", ".join([row.id, shortened(", ".join(targets), LONGEST), *made])
     return [
         element("a", {"href": f"/runs/{row.id}", "dir": "auto"}, shortened(one.title, LONGEST)),
@@ -430,8 +429,9 @@ def _name(one: Listed, blessed: Sequence[str], line: _Line | None) -> list[Child
     ]
 
 
-def _outcome(summary: Summary, row: RunRow) -> list[Child]:
+def _outcome(view: RunView, row: RunRow) -> list[Child]:
     """A bar, and what did not pass; failures are in their colour."""
+    summary = view.summary
     failed, errors = failed_words(summary), error_words(summary)
     told = [f"{passed_words(summary)} passed", *([] if row.is_completed else [row.status])]
     return [
@@ -466,14 +466,14 @@ def _done(desk: Desk, row: RunRow) -> int | None:
 
 def _rate(one: Listed) -> Child:
     """The rate of a run, or of several targets the lowest and the highest."""
-    if one.report is None or one.board is None:
+    if one.view is None:
         return None
     if one.rate is not None and one.rate.rate is not None:
         named = element("b", None, percent(one.rate.rate, one.rate.cases, one.rate.interval))
         ends = element("span", {"class": "ends"}, rate_words(one.rate).partition(" ")[2].strip("()"))
-        return [named, of_trials(one.report.summary), " ", ends]
-    shares = sorted((row.rate, row.share.text) for row in one.board.rows if row.rate is not None)
-    if len(one.board.rows) < 2 or not shares:
+        return [named, of_trials(one.view.summary), " ", ends]
+    shares = sorted((row.rate, row.share.text) for row in one.view.board.rows if row.rate is not None)
+    if len(one.view.board.rows) < 2 or not shares:
         return None
     worst, best = shares[0][1], shares[-1][1]
     if worst == best:
@@ -482,22 +482,22 @@ def _rate(one: Listed) -> Child:
 
 
 def _listening(one: Listed) -> Child:
-    if one.board is None:
+    if one.view is None:
         return None
-    verdicts: list[Verdict] = [row.listening.verdict for row in one.board.rows if row.listening is not None]
-    if len(one.board.rows) == 1 and verdicts and verdicts[0] != "not-measured":
+    verdicts: list[Verdict] = [row.listening.verdict for row in one.view.board.rows if row.listening is not None]
+    if len(one.view.board.rows) == 1 and verdicts and verdicts[0] != "not-measured":
         return chip(verdicts[0])
     return verdicts_words(verdicts) or None
 
 
 def _cost(one: Listed) -> Child:
-    if one.report is None or (one.report.summary.total_cost is None and not one.row.models):
+    if one.view is None or (one.view.summary.total_cost is None and not one.row.models):
         return None  # a script has no price, and needs none
-    return money(one.report.summary.total_cost)
+    return money(one.view.summary.total_cost)
 
 
 def _took(one: Listed) -> Child:
-    return None if one.report is None else seconds(one.report.summary.duration_s)
+    return None if one.view is None else seconds(one.view.summary.duration_s)
 
 
 def _started(one: Listed) -> Child:

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from rejoinder.model import CheckResult, Result, State
 from rejoinder.run_files import RunDamaged
+from rejoinder.server.desk import Desk, Look
 from rejoinder.server.errors import ApiError
 from rejoinder.server.labels import LabelRow, asked_of, is_digest, label_file, label_id, read_rows
-from rejoinder.server.pages.desk import Desk, Look
 from rejoinder.server.result_lines import placed_results
 from rejoinder.views.rows import PLAIN, frame_of, suite_of
 from rejoinder.words.numbers import score_words

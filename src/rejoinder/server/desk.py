@@ -16,22 +16,27 @@ from msgspec import Struct
 from rejoinder.errors import RejoinderError, reason_of
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt
-from rejoinder.model.history import Notes
-from rejoinder.report.page.overview import title_of
+from rejoinder.model.history import Notes, Phase
+from rejoinder.model.passports import Passport
 from rejoinder.run_files import RunDamaged, refuse_special_files
 from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.passports import find_passport
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport, read_run
-from rejoinder.runs.state import Phase, state_of
+from rejoinder.runs.state import state_of
+from rejoinder.runs.system_prompts import SystemPrompts
 from rejoinder.server.damage import Damage, is_small
-from rejoinder.server.errors import no_run
+from rejoinder.server.errors import ApiError, no_run
 from rejoinder.server.folders import find_folder, results_file
 from rejoinder.server.index_folder import IndexFolder
 from rejoinder.server.known import Known
 from rejoinder.server.queue import Queue
+from rejoinder.server.row_store import Address
 from rejoinder.server.run_index import RunIndex
 from rejoinder.server.settings import Settings
+from rejoinder.views.conversation import ConversationView, view_conversation
 from rejoinder.views.rows import PLAIN, frame_of
+from rejoinder.views.run import title_of
 
 MOST_INDEXES = 8
 """Indexes that are kept at once."""
@@ -98,6 +103,10 @@ class Desk:
                 self._indexed.delete()
                 self._indexed = None
             self._indexes = Known(MOST_INDEXES)
+
+    def passport(self, model: str, digest: str) -> Passport | None:
+        """The newest test of a judge; None if it was never tested."""
+        return find_passport(self.root, model, digest)
 
     # Runs
 
@@ -201,3 +210,14 @@ class Desk:
             self._indexed = IndexFolder()
         self._made += 1
         return self._indexed.path / f"{self._made}.sqlite"
+
+
+def conversation_at(index: RunIndex, address: Address) -> ConversationView | None:
+    """With the system prompt that was sent. Raises ApiError where the results were changed under the index."""
+    row = index.row(address)
+    try:
+        result = None if row is None else index.result(address)
+    except RunDamaged as error:
+        raise ApiError(409, f"{error.path.name}: {error.reason}", code="damaged") from None
+    system = "" if result is None else SystemPrompts(RunFolder(index.source.parent), result).of(result)
+    return None if row is None or result is None else view_conversation(result, row, system)

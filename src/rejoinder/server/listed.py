@@ -9,21 +9,20 @@ from msgspec import Struct
 from rejoinder.errors import RejoinderError
 from rejoinder.model.figures import Rate
 from rejoinder.model.history import RunRow, seconds_of
-from rejoinder.report.page.overview import title_of_suites
 from rejoinder.runs.recorded import RecordedRun
-from rejoinder.runs.report import RunReport, read_run
+from rejoinder.runs.report import read_run
+from rejoinder.server.desk import Desk
 from rejoinder.server.errors import ApiError
-from rejoinder.server.pages.desk import Desk
-from rejoinder.views.board import Board, board_of
+from rejoinder.views.board import rate_of
+from rejoinder.views.run import RunView, title_of_suites, view_run
 from rejoinder.words.numbers import ago
 
 
 class Listed(Struct, frozen=True):
     row: RunRow
-    report: RunReport | None = None
-    """None where there are no figures to show."""
+    view: RunView | None = None
+    """None if there are no figures to show."""
     rate: Rate | None = None
-    board: Board | None = None
     damage: str = ""
 
     @property
@@ -43,8 +42,7 @@ def listed(desk: Desk, row: RunRow) -> Listed:
         return Listed(row, damage=str(error))
     if report is None:
         return Listed(row, damage=damage or "it has no summary")
-    rate = report.summary.rate
-    return Listed(row, report, rate if isinstance(rate, Rate) else None, board_of(report.run, report.summary))
+    return Listed(row, view_run(report), rate_of(report.summary))
 
 
 def age(row: RunRow, now: float | None = None) -> str:
