@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from rejoinder.comparison.sides import Side
+from rejoinder.report import html
+from rejoinder.report.page.overview import why_section
+from rejoinder.views.clusters import known_clusters
+from rejoinder.views.run import view_run
+from tests.comparison.sides import compare_sides
 from tests.kit import Project
 from tests.pages.browsing import Screen, Tab, Tabs
 from tests.pages.kit import Desk, Serve, store_run, write_report
+from tests.report.exports import MadeRun, check, failed, made_run, turn
 from tests.views.boards import run_of
 
 TOP = "selector => document.querySelector(selector).getBoundingClientRect()"
@@ -55,6 +62,42 @@ def test_the_reasons_of_failures_take_one_line(tabs: Tabs, desk: Desk, screen: S
     tab = tabs(desk.report(), screen=screen)
     assert tab.page.locator(".reason").count() > 1
     assert tab.page.evaluate(f"({TOP})('.clusters').height") < 40
+
+
+NEW_INSIDE = """() => [...document.querySelectorAll('.reason')].map(reason => {
+  const right = one => one?.getBoundingClientRect().right
+  const mark = reason.querySelector('.new')
+  return [mark !== null && right(mark) > 0, Math.round(right(mark) - right(reason))]
+})"""
+"""Of each reason: whether it has the mark, and by how many pixels the mark is outside."""
+
+
+def failing_for(number: int, words: str, id: str) -> MadeRun:
+    """Four cases of each of several long reasons."""
+    bad = [check(False, check=f'contains "{words} {n}, in a sentence of this length"') for n in range(number)]
+    results = [
+        failed(f"c{place}", turns=(turn("no", passed=False, checks=(bad[place % number],)),))
+        for place in range(4 * number)
+    ]
+    return made_run(results, id=id)
+
+
+@pytest.mark.parametrize("screen", [Screen(1280), Screen(768), Screen(390)], ids=str)
+def test_new_reasons_show_that_they_are_new(tabs: Tabs, tmp_path: Path, screen: Screen) -> None:
+    before, now = failing_for(1, "Lima", "20260101-030405-aaaa"), failing_for(5, "Vientiane", "20260102-030405-bbbb")
+    found = compare_sides(*(Side(run.run.id, run.results) for run in (before, now)))
+    both = tmp_path / "both.html"
+    both.write_text("".join(html.write_pair(before, now, found)), encoding="utf-8")
+    view = view_run(now)
+    known = known_clusters(before.results)
+    one = tmp_path / "one.html"
+    one.write_text("".join(html.write(now)).replace(*map(str, (why_section(view, "#"), why_section(view, "#", known)))))
+    for file in (both, one):
+        tab = tabs(file, screen=screen)
+        marks = tab.page.evaluate(NEW_INSIDE)
+        assert len(marks) == 5
+        assert all(is_new and outside <= 0 for is_new, outside in marks), (file.name, marks)
+        assert tab.overflow() <= 0
 
 
 @pytest.mark.slow

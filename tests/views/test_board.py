@@ -301,6 +301,56 @@ def test_every_surface_has_the_same_facts(project: Project, name: str) -> None:
     check_every_surface(RUNS[name], project.folder)
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160])
+@pytest.mark.parametrize("name", ["three targets", "variants by targets", "five repeats"])
+def test_no_width_leaves_out_whether_it_listens(name: str, width: int) -> None:
+    run = RUNS[name]
+    board = board_of(run.run, run.summary)
+    lines = lines_of(run, Form(width=width, symbols=True))
+    assert all(len(line) <= width for line in lines)
+    begin = next(place for place, line in enumerate(lines) if line.startswith(board.what))
+    places = [
+        next(place for place in range(begin, len(lines)) if lines[place].startswith(f"{row.name} "))
+        for row in board.rows
+    ]
+    for row, start, end in zip(board.rows, places, [*places[1:], lines.index("", places[-1])], strict=True):
+        shown, found = " ".join(" ".join(lines[start:end]).split()), row.listening
+        expected = [row.passed, row.share.text]
+        if found is not None:
+            expected += [found.word, found.fixed, found.afresh, found.net_words]
+        assert all(fact in shown for fact in expected), (expected, shown)
+
+
+@pytest.mark.parametrize(
+    ("ways", "symbols", "words"),
+    [
+        ("rrrrr", "↻ 5 of 5", "5 of 5, recovered"),
+        ("frrff", "5 of 5, ↻ 2", "5 of 5, 2 recovered"),
+        ("rrlll", "↻ 2 of 5", "2 of 5, recovered"),
+        ("fflll", "2 of 5", "2 of 5"),
+    ],
+)
+def test_a_cell_of_repeats_says_what_passed_only_with_follow_ups(ways: str, symbols: str, words: str) -> None:
+    results = [
+        one(way, case, target, trial=trial)
+        for case, each in {"c0": ways, "c1": "fffff"}.items()
+        for target, endings in (("a", each), ("b", "lllll"))
+        for trial, way in enumerate(endings, 1)
+    ]
+    run = made_run(results)
+    for form, expected in ((surfaces.WIDE, symbols), (PLAIN, words)):
+        lines = lines_of(run, form)
+        head = next(place for place, line in enumerate(lines) if line.split()[:3] == ["case", "a", "b"])
+        cells = re.split(r"\s{2,}", lines[head + 1].strip())
+        assert cells[:3] == ["c0", expected, "0 of 5"], cells
+
+
+def test_steady_cases_say_if_follow_ups_were_needed() -> None:
+    ways = {"c0": "lffff", "c1": "rrrrr", "c2": "fffff"}
+    run = made_run([one(way, case, trial=trial) for case, each in ways.items() for trial, way in enumerate(each, 1)])
+    assert "✓ 2 other cases, every trial passed, 1 with follow-ups" in lines_of(run, surfaces.WIDE)
+
+
 def test_reasons_are_new_where_the_baseline_had_none_of_them(project: Project) -> None:
     before = run_of({"bot": "ffffe" * 2}, id="20261101-120000-aaaa")
     now = run_of({"bot": "lffle" * 2})

@@ -301,7 +301,8 @@ def _strips(view: RunView, found: Found, form: Form) -> Iterator[Line]:
         yield line((f"and {found.uneven.left:,} more", "quiet"))
     if found.steady:
         others = count(found.steady, "other" if found.columns else "other case")
-        yield (*mark("✓", form), Piece(f"{others}, every trial passed", "quiet"))
+        after = f", {found.steady_recovered:,} with follow-ups" if found.steady_recovered else ""
+        yield (*mark("✓", form), Piece(f"{others}, every trial passed{after}", "quiet"))
     yield EMPTY
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from rejoinder.model.boards import Part, Verdict, is_only_doubted
 from rejoinder.model.figures import Rate
-from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, safe
-from rejoinder.report.tables import WIDE_GAP, Column, write_table
-from rejoinder.views.board import MEASURE, Board, rate_of
+from rejoinder.report.styled import EMPTY, Form, Line, Piece, Role, line, paragraph, safe
+from rejoinder.report.tables import WIDE_GAP, Column, least_width, write_table
+from rejoinder.views.board import MEASURE, Board, BoardRow, rate_of
 from rejoinder.views.run import RunView
 from rejoinder.views.walk import Cell, Found, Row, is_smooth
 from rejoinder.words.numbers import (
@@ -77,9 +77,21 @@ def _cell(cell: Cell | None, form: Form) -> Piece:
     if cell is None or cell.way in ("skipped", "apart", "spoilt"):
         return Piece(sign if form.symbols else word, role)
     if cell.trials > 1:
-        return Piece(f"{cell.passed} of {cell.trials}", role)
+        is_after = cell.way == "passed" and 2 * cell.recovered > cell.passed
+        return Piece(_trials(cell, form), "recovered" if is_after else role)
     text = sign if form.symbols else word
     return Piece(f"{text} turn {cell.turns}" if cell.way == "recovered" else text, role)
+
+
+def _trials(cell: Cell, form: Form) -> str:
+    """`5 of 5`; `↻ 5 of 5` if each of them passed after a follow-up, `5 of 5, ↻ 2` if two of them did."""
+    text = f"{cell.passed} of {cell.trials}"
+    if not cell.recovered:
+        return text
+    sign = _WAYS["recovered"][0]
+    if cell.recovered == cell.passed:
+        return f"{sign} {text}" if form.symbols else f"{text}, recovered"
+    return f"{text}, {sign} {cell.recovered}" if form.symbols else f"{text}, {cell.recovered} recovered"
 
 
 def write_recovery(view: RunView, form: Form) -> Iterator[Line]:
@@ -225,36 +237,60 @@ def _rows(rows: list[_Figures]) -> Iterator[Line]:
 
 
 def write_board(board: Board, form: Form) -> Iterator[Line]:
-    """One row for each of several targets or variants: what passed, and whether it listens."""
+    """One row for each of several targets or variants: what passed, and whether it listens. If there is no room for the
+    figures of listening, they are in a line below each row."""
     if len(board.rows) < 2:
         return
     rows = board.rows[:MOST_GROUPS]
-    each = [row.listening for row in rows]
-    names = [line((form.cut(safe(row.name), LONGEST_CASE), "name")) for row in rows]
-    words = [EMPTY if one is None else line((one.word, _VERDICTS[one.verdict])) for one in each]
-    bounds = [row.share.bounds or "no rate" for row in rows]
-    has_repeats = any(row.cases for row in rows)
-    passed = [_figures("cases passed", [row.cases for row in rows])] if has_repeats else []
-    passed += [_figures("trials passed" if has_repeats else "passed", [row.passed for row in rows])]
-    yield from write_table(
-        [
-            Column(title=board.what, cells=names),
-            *passed,
-            _figures("", [row.share.text for row in rows]),
-            _figures("95%", bounds),
-            _figures("first try", [row.first_try for row in rows], leaves=3),
-            _figures("follow-ups fixed", ["" if one is None else one.fixed for one in each], leaves=5),
-            _figures("asking again", ["" if one is None else one.afresh for one in each], leaves=5),
-            _figures("net", ["" if one is None else one.net_words for one in each], leaves=4),
-            Column(title="", cells=words),
-            _figures("same words", [row.repeated for row in rows], leaves=3),
-            _figures("cost", [row.cost for row in rows], leaves=2),
-            _figures("reply", [row.reply for row in rows], leaves=1),
-        ],
-        form,
-    )
+    columns = [*_passed(board.what, rows, form), *_listening(rows), *_verdicts(rows)]
+    if form.width is None or least_width(columns) <= form.width:
+        yield from write_table([*columns, *_prices(rows)], form)
+    else:
+        head, *lines = write_table([*_passed(board.what, rows, form), *_verdicts(rows), *_prices(rows)], form)
+        yield head
+        for row, shown in zip(rows, lines, strict=True):
+            yield shown
+            yield from paragraph(line((f"  {_figures_of(row)}", "quiet")), form) if row.listening is not None else ()
     if left := len(board.rows) - len(rows):
         yield line((f"and {left:,} more", "quiet"))
+
+
+def _passed(what: str, rows: Sequence[BoardRow], form: Form) -> Iterator[Column]:
+    has_repeats = any(row.cases for row in rows)
+    yield Column(title=what, cells=[line((form.cut(safe(row.name), LONGEST_CASE), "name")) for row in rows])
+    if has_repeats:
+        yield _figures("cases passed", [row.cases for row in rows])
+    yield _figures("trials passed" if has_repeats else "passed", [row.passed for row in rows])
+    yield _figures("", [row.share.text for row in rows])
+    yield _figures("95%", [row.share.bounds or "no rate" for row in rows], leaves=5)
+    yield _figures("first try", [row.first_try for row in rows], leaves=4)
+
+
+def _listening(rows: Sequence[BoardRow]) -> Iterator[Column]:
+    each = [row.listening for row in rows]
+    yield _figures("follow-ups fixed", ["" if one is None else one.fixed for one in each])
+    yield _figures("asking again", ["" if one is None else one.afresh for one in each])
+    yield _figures("net", ["" if one is None else one.net_words for one in each])
+
+
+def _verdicts(rows: Sequence[BoardRow]) -> Iterator[Column]:
+    each = [row.listening for row in rows]
+    words = [EMPTY if one is None else line((one.word, _VERDICTS[one.verdict])) for one in each]
+    yield Column(title="", cells=words)
+
+
+def _prices(rows: Sequence[BoardRow]) -> Iterator[Column]:
+    yield _figures("same words", [row.repeated for row in rows], leaves=3)
+    yield _figures("cost", [row.cost for row in rows], leaves=2)
+    yield _figures("reply", [row.reply for row in rows], leaves=1)
+
+
+def _figures_of(row: BoardRow) -> str:
+    """`follow-ups fixed 7 of 8, asking again 0 of 8, net +88 (+20 to +100)`"""
+    found = row.listening
+    if found is None:
+        return ""
+    return ", ".join(filter(None, (found.sentence, f"net {found.net_words}" if found.net else "")))
 
 
 _VERDICTS: dict[Verdict, Role] = {

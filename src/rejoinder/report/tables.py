@@ -60,6 +60,11 @@ def write_table(columns: Sequence[Column], form: Form) -> Iterator[Line]:
         yield row if form.width is None else fitted(row, form.width)
 
 
+def least_width(columns: Sequence[Column]) -> int:
+    """The width of a table without the columns that leave."""
+    return _total([column for column in columns if not column.leaves and not column.is_empty], NARROW_GAP)
+
+
 def _fitting(columns: list[Column], width: int | None, gap: int) -> list[Column]:
     while width is not None and _total(columns, gap) > width:
         first = min((column.leaves for column in columns if column.leaves), default=None)

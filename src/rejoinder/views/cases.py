@@ -113,6 +113,8 @@ class Tried(Struct, frozen=True, kw_only=True):
     duration_s: float
     cost: float | None
     turns: int
+    recovered: int = 0
+    """Trials that passed after a follow-up."""
     kept: tuple[Result, ...]
     """Those that did not pass, and the first where all did; at most `MOST_KEPT`."""
     deciding: Result
@@ -180,7 +182,7 @@ def join_trials(trials: Iterable[Result], day: str) -> Tried:
     trials = iter(trials)
     first = next(trials)
     statuses: dict[Status, int] = {}
-    duration_s, turns = 0.0, 0
+    duration_s, turns, recovered = 0.0, 0, 0
     cost: float | None = 0.0
     kept: list[Result] = []
     firsts: dict[Status, Result] = {}
@@ -196,6 +198,7 @@ def join_trials(trials: Iterable[Result], day: str) -> Tried:
             spoilt.append(result)
             continue
         statuses[result.status] = statuses.get(result.status, 0) + 1
+        recovered += result.recovered
         firsts.setdefault(result.status, result)
         _count_error(errors, result)
         if len(listed) < MOST_LISTED:
@@ -213,6 +216,7 @@ def join_trials(trials: Iterable[Result], day: str) -> Tried:
         duration_s=duration_s,
         cost=cost,
         turns=turns,
+        recovered=recovered,
         kept=tuple(kept) or (first,),
         deciding=next((firsts[one] for one in _WORST if one in firsts and status in ("apart", one)), first),
         listed=tuple(listed),

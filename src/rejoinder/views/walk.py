@@ -33,6 +33,8 @@ class Cell(Struct, frozen=True):
     passed: int
     trials: int
     """Without those that were skipped."""
+    recovered: int = 0
+    """Trials that passed after a follow-up."""
 
 
 class Alike(Struct):
@@ -92,6 +94,8 @@ class Found(Struct):
     """Cases that passed together, and failed in some trials."""
     steady: int = 0
     """Cases of several trials that all passed."""
+    steady_recovered: int = 0
+    """Steady cases with a trial that passed after a follow-up."""
     grid: dict[tuple[str, str], Row] = field(default_factory=dict[tuple[str, str], Row])
     """How each of the first cases went in each column, but for those that passed at once in all of them."""
     others: int = 0
@@ -130,6 +134,7 @@ def look_through(run: Run) -> Found:
                 found.uneven.add(case)
             else:
                 found.steady += case.finished > 0
+                found.steady_recovered += case.recovered > 0
         if case.status not in ("apart", "spoilt"):
             for message, same in case.errors.items():
                 _add_error(found, message, same)
@@ -174,7 +179,7 @@ class _Rows:
         if key != self._key:
             self.close()
             self._key, self._row = key, {}
-        self._row[column] = Cell(_way(case), len(case.first.turns), case.passed, case.finished)
+        self._row[column] = Cell(_way(case), len(case.first.turns), case.passed, case.finished, case.recovered)
 
     def close(self) -> None:
         """Keep the row of the last case, unless it says nothing or there are enough."""
@@ -189,7 +194,7 @@ class _Rows:
 
 
 def is_smooth(cells: Iterable[Cell]) -> bool:
-    return all(cell.way == "passed" and cell.passed == cell.trials for cell in cells)
+    return all(cell.way == "passed" and cell.passed == cell.trials and not cell.recovered for cell in cells)
 
 
 def _way(case: Tried) -> Way:
