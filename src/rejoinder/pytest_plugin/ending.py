@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-import rejoinder
+from rejoinder.api import show
 from rejoinder.errors import RejoinderError
 from rejoinder.exports.junit import properties_of_run
 from rejoinder.gates.verbs import confirm_of, gate_started, why_undecided
@@ -40,7 +40,7 @@ def conclude(shared: SharedFolder) -> Conclusion | None:
         problem = "the process that played it was killed" if ended is None else _first(ended.problem)
         return Conclusion(rows=(f"run {run.name} is not finished: {problem}; next: {resume}",), fails=True)
     try:
-        return _of_report(rejoinder.show(run))
+        return _of_report(show(run))
     except RejoinderError as error:
         return Conclusion(rows=(f"run {run.name} cannot be read: {_first(str(error))}",), fails=True)
 

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-import rejoinder
+from rejoinder.api import resume, run
 from rejoinder.errors import RejoinderError
 from rejoinder.pytest_plugin.shared import Order, SharedFolder
 from rejoinder.runs.folder import RunBusy, reserve_run_id, runs_folder
@@ -49,7 +49,7 @@ def _play(order: Order) -> None:
         _resume(folder)
         return
     reserve_run_id(order.run)
-    rejoinder.run(
+    run(
         [Path(suite) for suite in order.suites],
         repeat=options.repeat,
         selection=options.selection,
@@ -64,7 +64,7 @@ def _resume(folder: Path) -> None:
     until = time.monotonic() + BUSY_S
     while True:
         try:
-            rejoinder.resume(folder)
+            resume(folder)
         except RunBusy:
             if time.monotonic() > until:
                 raise

@@ -92,11 +92,11 @@ def assert_no_worse(
 ) -> None:
     """Fail if the gate says that a run is worse than a baseline. If it cannot tell, the test is an expected failure
     (`pytest.xfail`), which is neither green nor red; with `cannot_tell="fail"` it fails."""
-    import rejoinder
+    from rejoinder import api
 
     refuse_unfinished(report)
     refuse_errors(report.summary, report)
-    gate = rejoinder.gate(report, against=baseline, rules=rules, partial=True)
+    gate = api.gate(report, against=baseline, rules=rules, partial=True)
     if gate.verdict == "pass":
         return
     rows = ("".join(piece.text for piece in row).rstrip() for row in write_rules(gate, _FORM))

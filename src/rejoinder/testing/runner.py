@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import rejoinder
+from rejoinder import api
 from rejoinder.errors import UsageError
 from rejoinder.exports.junit import properties_of_run
 from rejoinder.library.report import RunReport
@@ -48,12 +48,12 @@ class Runner:
     def run(self, suite: SuiteCase | Suites, **options: Unpack[RunKeys]) -> RunReport:
         """Run a suite, or one of its cases."""
         chosen, options = _chosen(suite, options)
-        return self._kept(rejoinder.run(chosen, **options))
+        return self._kept(api.run(chosen, **options))
 
     async def arun(self, suite: SuiteCase | Suites, **options: Unpack[RunKeys]) -> RunReport:
         """The same in a coroutine, on its own event loop."""
         chosen, options = _chosen(suite, options)
-        return self._kept(await rejoinder.arun(chosen, **options))
+        return self._kept(await api.arun(chosen, **options))
 
     def _kept(self, report: RunReport) -> RunReport:
         self.reports.append(report)
