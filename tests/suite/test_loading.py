@@ -16,7 +16,7 @@ from rejoinder.project.dotenv import parse_env
 from rejoinder.project.files import Finder
 from rejoinder.suite import case_collector, cases
 from rejoinder.suite.plans import Course, read_course
-from tests.kit import Project, codes, scripted, spec
+from tests.kit import Project, codes, scripted, spec, statuses
 
 OUTCOME = {"outcome": "o"}
 OPENAI = {"name": "a", "provider": "openai", "model": "m"}
@@ -260,6 +260,53 @@ def test_a_case_can_be_run_once_a_row(project: Project) -> None:
         ("square-2", "22 squared?"),
         ("eval-2", "plain"),
     ]
+
+
+def test_a_row_takes_the_place_of_what_the_case_around_it_says(project: Project) -> None:
+    rows = [
+        {"a": "1", "checks": [{"contains": "nope"}]},
+        {"a": "2", "prompt": "y {{ a }}", "tags": ["t"], "threshold": 0.5, "name": "Second"},
+        {"vars": {"a": "3"}, "input_messages": [{"role": "user", "content": "z {{ a }}"}], "prompt": ""},
+    ]
+    project.write("r.jsonl", "\n".join(map(json.dumps, rows)))
+    case = {"cases": "r.jsonl", "prompt": "x {{ a }}", "checks": [{"contains": "hi"}]}
+    project.write("evals.yaml", {"target": "s", "targets": [scripted("s", "hi")], "evals": [case]})
+    cases = rejoinder.load("evals.yaml").cases
+    assert [one.messages[-1].parts[0].text for one in cases] == ["x 1", "y 2", "z 3"]  # type: ignore[union-attr]
+    assert (cases[1].id, cases[1].name, cases[1].tags, cases[1].level.threshold) == ("eval-1-2", "Second", ("t",), 0.5)
+    assert list(statuses(project.run_json("run", code=1)).values()) == ["failed", "passed", "passed"]
+
+
+def test_a_column_that_the_case_names_is_a_variable(project: Project) -> None:
+    project.write("r.csv", "id,name,input,criteria,user\nx,Ann,4 * 2,eight,u\n")
+    project.write("ask.txt", "{{ name }}: {{ input }}?")
+    checks = [{"contains": "{{ var('criteria') }} {{ user }} {{ id }}"}]
+    case = {"id": "c", "cases": "r.csv", "prompt": {"file": "ask.txt"}, "checks": checks}
+    project.write("evals.yaml", {"target": "scripted/x", "evals": [case]})
+    [loaded] = rejoinder.load("evals.yaml").cases
+    assert (loaded.id, loaded.name) == ("c-x", None)
+    assert loaded.messages[0].parts[0].text == "Ann: 4 * 2?"  # type: ignore[union-attr]
+    assert "'eight u x'" in str(loaded.level)
+
+
+def test_faults_of_rows_inside_a_case_have_the_row_as_their_place(project: Project) -> None:
+    rows = [
+        {"prompt": "ok"},
+        {"prompt": 4},
+        {"checks": [{"mtch": 1}]},
+        {"checks": [{"contains": "{{ no }}"}]},
+        {"vars": 1},
+    ]
+    project.write("r.jsonl", "\n".join(map(json.dumps, rows)))
+    case = {"cases": "r.jsonl", "prompt": "x", "checks": [{"match": "*"}]}
+    project.write("evals.yaml", {"target": "scripted/x", "evals": [case]})
+    assert [(code, line) for code, line, _ in files(project)["r.jsonl"]] == [
+        ("wrong-type", 2),
+        ("unknown-check", 3),
+        ("missing-variable", 4),
+        ("wrong-type", 5),
+    ]
+    assert files(project)["evals.yaml"] == []
 
 
 def test_faults_of_rows_have_the_row_as_their_place(project: Project) -> None:

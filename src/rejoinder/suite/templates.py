@@ -272,6 +272,18 @@ def environment_names(text: str) -> list[str]:
     return _TARGET_EXPRESSION.findall(text)
 
 
+def variables_named(data: Any, read: Callable[[str], str]) -> set[str]:
+    """The variables that the texts of a value name, in either form. `read`: the content of a text's file."""
+    if isinstance(data, str):
+        return {name for kind, name in named_outside(data) if kind == "variable"}
+    if isinstance(data, dict):
+        file = data.get("file")
+        inner = [*data.values(), read(file)] if isinstance(file, str) else [*data.values()]
+    else:
+        inner = data if isinstance(data, list) else []
+    return set[str]().union(*(variables_named(one, read) for one in inner))
+
+
 def sole_variable(text: str) -> str | None:
     """The variable of a text that consists only of `${{ VAR }}`."""
     match = _TARGET_EXPRESSION.fullmatch(text.strip())

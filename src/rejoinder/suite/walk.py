@@ -33,6 +33,7 @@ from rejoinder.suite.templates import (
     expand_variables,
     names_others,
     say_nothing,
+    variables_named,
     write_value,
 )
 from rejoinder.suite.yaml import MOST_DEPTH
@@ -47,7 +48,7 @@ _OTHER_FORMS: dict[str, Set[str]] = {
     "outcome": {"expected_outcome", "criteria"},
     "expected_outcome": {"outcome", "criteria"},
 }
-"""Keys that a case does not inherit from `defaults` if it has one of the other keys. `criteria` may be inherited: it is
+"""Keys that a case does not inherit if it has one of the other keys. `criteria` may be inherited: it is
 read only if neither `outcome` nor `expected_outcome` is given."""
 _GRADED_BY_RULES = ("checks", "rubrics", "evaluators", "execution", "turns", "conversation_checks", "user")
 _GRADING = (*_GRADED_BY_RULES, "outcome", "expected_outcome", "criteria", "assert", "assertions")
@@ -77,9 +78,9 @@ def _is_key(key: str, value: Any) -> bool:
 
 
 def _key_of(path: str) -> str:
-    """The key of a case, or of `defaults`, that contains a place."""
+    """The key of a case, of one of its rows, or of `defaults`, that contains a place."""
     steps = read_path(path)
-    place = 1 if steps[:1] == ("defaults",) else 2
+    place = 1 if steps[:1] == ("defaults",) else 4 if steps[2:3] == ("cases",) and len(steps) > 4 else 2
     return str(steps[place]) if len(steps) > place else ""
 
 
@@ -130,23 +131,45 @@ class Walker:
     def _for_rows(
         self, data: dict[str, Any], origins: dict[str, str], at: str, default_id: str, touched: set[str]
     ) -> Iterator[Built]:
-        template = {key: value for key, value in data.items() if key != "id"}
+        """The case once per row. What a row says takes the place of what the case says; columns that are not keys of a
+        case, or that the case names as variables, are variables."""
+        template = {key: value for key, value in data.items() if key not in ("id", "cases")}
+        keys = case_keys() - {"cases", "id"} - self._named_by(data)
+        where = read_path(f"{at}.cases")
         for row in self._rows(data["cases"], f"{origins['cases']}.cases"):
             if isinstance(row, Built):
                 yield row
                 continue
-            problems: list[Problem] = []
-            inner = row.values.get("vars")
-            values = {**row.values, **(inner if isinstance(inner, dict) else {})}
-            names = self._names(data, values, origins.get("vars", at), problems)
-            place = CasePlace(f"{at}.cases[{row.number - 1}]", row.source, self.context.source)
+            place = CasePlace(write_path((*where, row.number - 1)), row.source, self.context.source)
+            read = self._read_row(row, keys, (*where, row.number - 1), data.get("followups"))
+            if isinstance(read, Problem):
+                yield Built(None, [read], row.source)
+                continue
+            own, variables, problems, refused = read
+            inner = own.get("vars", {})
+            names = self._names(data, {**variables, **inner}, origins.get("vars", at), problems)
             base = default_id
             if "id" in data:
                 scope = structs.replace(self.context.scope, names=names)
                 base = expand(data["id"], scope, self._reporter(f"{origins['id']}.id", problems)) or default_id
             row_id = f"{base}-{row.values.get('id') or row.number}"
             case_id = CaseId(row_id, written="id" in data or bool(row.values.get("id")))
-            yield from self._build_all(Draft(template, place, row.file, origins, names, case_id, problems, touched))
+            merged = _merged(template, own)
+            inherited = {key: origins[key] for key in merged if key not in own}
+            touches = touched | refused
+            yield from self._build_all(Draft(merged, place, row.file, inherited, names, case_id, problems, touches))
+
+    def _named_by(self, case: dict[str, Any]) -> set[str]:
+        """The variables that a case names, or what all cases share."""
+        shared = {key: value for key, value in self.data.items() if key not in (*CASE_LISTS, "cases", "defaults")}
+
+        def content(written: str) -> str:
+            try:
+                return self.context.files.read(written)
+            except FileFault:
+                return ""
+
+        return variables_named([case, shared], content)
 
     def _rows_as_cases(self, number: int) -> Iterator[Built]:
         """The rows as cases; columns that are not keys of a case are its variables."""
@@ -156,34 +179,45 @@ class Walker:
                 yield row
                 continue
             number += 1
-            mine = {key for key in row.values if key in keys and _is_key(key, row.values[key])}
-            own = {key: row.values[key] for key in row.values if key in mine and row.values[key] not in ("", None)}
-            if row.is_text:
-                own = {key: _from_cell(key, value) for key, value in own.items()}
-                if survey(own)[1] > MOST_DEPTH:
-                    yield Built(None, [row.source.problem("too-deep", "", TOO_DEEP)], row.source)
-                    continue
-            elif isinstance(own.get("id"), int | float) and not isinstance(own["id"], bool):
-                own["id"] = write_value(own["id"])
             at: DocumentPath = ("cases", row.number - 1)
-            own, problems, touched = self._check_row(own, at, row.source)
+            read = self._read_row(row, keys, at, self.defaults.get("followups"))
+            if isinstance(read, Problem):
+                yield Built(None, [read], row.source)
+                continue
+            own, variables, problems, touched = read
             data, origins = self._with_defaults(own)
             place = CasePlace(write_path(at), row.source, self.context.source)
-            variables = {key: value for key, value in row.values.items() if key not in mine}
             vars_at = origins.get("vars", place.at)
             names = self._names(data, {**variables, **own.get("vars", {})} or None, vars_at, problems)
             yield from self._build_all(
                 Draft(data, place, row.file, origins, names, CaseId(f"eval-{number}"), problems, touched)
             )
 
+    def _read_row(
+        self, row: Row, keys: Set[str], at: DocumentPath, followups: Any
+    ) -> tuple[dict[str, Any], dict[str, Any], list[Problem], set[str]] | Problem:
+        """The parts of a case that a row sets, its variables, its problems, and the refused keys. `keys`: the columns
+        that are keys of a case; `followups`: of what it extends."""
+        mine = {key for key in row.values if key in keys and _is_key(key, row.values[key])}
+        own = {key: row.values[key] for key in row.values if key in mine and row.values[key] not in ("", None)}
+        if row.is_text:
+            own = {key: _from_cell(key, value) for key, value in own.items()}
+            if survey(own)[1] > MOST_DEPTH:
+                return row.source.problem("too-deep", "", TOO_DEEP)
+        elif isinstance(own.get("id"), int | float) and not isinstance(own["id"], bool):
+            own["id"] = write_value(own["id"])
+        own, problems, touched = self._check_row(own, at, row.source, followups)
+        return own, {key: value for key, value in row.values.items() if key not in mine}, problems, touched
+
     def _check_row(
-        self, own: dict[str, Any], at: DocumentPath, source: RowSource
+        self, own: dict[str, Any], at: DocumentPath, source: RowSource, followups: Any
     ) -> tuple[dict[str, Any], list[Problem], set[str]]:
         """A row without the parts that the schema and the rules refuse, the problems, and the keys that they name."""
         errors = [*find_violations(own, "case"), *find_conflicts(own, ())]
         if not errors and own.keys().isdisjoint(_GRADED_BY_RULES):
             return own, [], self.touched.get(("defaults",), set())
-        rules = CaseRules(own.get("followups", self.defaults.get("followups", self.context.defaults.followups)))
+        inherited = self.context.defaults.followups if followups is None else followups
+        rules = CaseRules(own.get("followups", inherited))
         rules.of_case(own, (), always=self._always)
         errors += rules.findings.errors
 
@@ -238,16 +272,8 @@ class Walker:
 
     def _with_defaults(self, case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """The case merged with the suite's defaults, and the origin of each inherited key."""
-        usable = {key: value for key, value in self.defaults.items() if _OTHER_FORMS.get(key, set()).isdisjoint(case)}
-        if "evaluators" in case.get("execution", {}):
-            usable.pop("evaluators", None)
-        elif "evaluators" in case and "execution" in usable:
-            inherited = usable["execution"]
-            usable["execution"] = {key: value for key, value in inherited.items() if key != "evaluators"}
-        merged = {**usable, **case}
-        if "vars" in usable and "vars" in case:
-            merged["vars"] = {**usable["vars"], **case["vars"]}
-        return merged, {key: "defaults" for key in usable if key not in case}
+        merged = _merged(self.defaults, case)
+        return merged, {key: "defaults" for key in merged if key not in case}
 
     def _names(
         self, data: dict[str, Any], row: dict[str, Any] | None, at: str, problems: list[Problem]
@@ -314,6 +340,20 @@ class Walker:
 
     def _reporter(self, at: str, problems: list[Problem]) -> Report:
         return self.context.source.reporter(at, problems, self.context.options.missing)
+
+
+def _merged(base: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
+    """A case with what it inherits: keys that it lacks, and variables."""
+    usable = {key: value for key, value in base.items() if _OTHER_FORMS.get(key, set()).isdisjoint(case)}
+    if "evaluators" in case.get("execution", {}):
+        usable.pop("evaluators", None)
+    elif "evaluators" in case and "execution" in usable:
+        inherited = usable["execution"]
+        usable["execution"] = {key: value for key, value in inherited.items() if key != "evaluators"}
+    merged = {**usable, **case}
+    if "vars" in usable and "vars" in case:
+        merged["vars"] = {**usable["vars"], **case["vars"]}
+    return merged
 
 
 def _follows(problem: Problem, at: str, touched: set[str]) -> bool:
