@@ -13,6 +13,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -263,6 +264,16 @@ def test_files_come_from_an_address(project: Project, server: str) -> None:
     assert "is not the published file" in refusal(project, "bench", "get", "ifeval", "--from", server)
     for address in ("http://", "http://user:word@127.0.0.1/x", "http://127.0.0.1:1/x", "http://[::1"):
         assert refusal(project, "bench", "get", "ifeval", "--from", address)
+
+
+def test_the_answer_of_a_server_that_refuses_is_closed(
+    project: Project, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[HTTPError] = []
+    close = HTTPError.close
+    monkeypatch.setattr(HTTPError, "close", lambda error: (closed.append(error), close(error)))
+    assert "cannot be fetched" in refusal(project, "bench", "get", "ifeval", "--from", f"{server}/elsewhere")
+    assert [error.code for error in closed] == [404]
 
 
 def test_the_list_names_source_licence_and_checksums(project: Project) -> None:

@@ -8,7 +8,7 @@ import os
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -178,6 +178,8 @@ def _fetch(address: str, file: DataFile) -> bytes:
         with opener.open(address, timeout=_TIMEOUT_S) as answer:
             content = answer.read(file.size + _MOST_BYTES // 16)
     except (URLError, HTTPException, OSError, ValueError, ProviderError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
         reason = error.reason if isinstance(error, URLError) else error
         words = one_line(both_ends(str(reason) or type(reason).__name__, 200))
         raise UsageError(
