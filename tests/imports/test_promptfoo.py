@@ -15,6 +15,7 @@ from rejoinder.imports.kinds import KINDS
 from rejoinder.imports.promptfoo.assertions import split_at_commas
 from rejoinder.imports.promptfoo.expressions import TemplateFault
 from rejoinder.imports.promptfoo.templates import read_template
+from rejoinder.imports.promptfoo.tests import read_cell
 from rejoinder.imports.sources import ImportFault
 from rejoinder.imports.workbench import import_files
 from rejoinder.yaml_text import yaml_lines
@@ -362,6 +363,42 @@ def test_a_csv_stays_a_data_set_and_expectations_go_into_one_beside(project: Pro
         },
         {"vars": {"x": "2"}, "checks": [{"equals": "Two"}]},
     ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "asserted"),
+    [
+        ("contains:h", {"type": "contains", "value": "h"}),
+        ("icontains:bonjour", {"type": "icontains", "value": "bonjour"}),
+        ("not-contains:a:b", {"type": "not-contains", "value": "a:b"}),
+        ("contains-any:a,b", {"type": "contains-any", "value": ["a", "b"]}),
+        ("contains-json", {"type": "contains-json"}),
+        ("similar:yes", {"type": "similar", "value": "yes", "threshold": 0.8}),
+        ("similar:cosine:yes", {"type": "similar:cosine", "value": "yes"}),
+        ("similar(0.5):yes", {"type": "similar", "value": "yes", "threshold": 0.5}),
+        ("trajectory:tool-used:f", {"type": "trajectory:tool-used", "value": "f"}),
+        ("bleu(0.4):the cat", {"type": "bleu", "value": "the cat"}),
+        ("empty", {"type": "equals", "value": "empty"}),
+        ("containsx:h", {"type": "equals", "value": "containsx:h"}),
+        ("Contains:h", {"type": "equals", "value": "Contains:h"}),
+        ("grade:Is kind", {"type": "llm-rubric", "value": "Is kind"}),
+        ("no:way", {"type": "equals", "value": "no:way"}),
+    ],
+)
+def test_cells_are_the_assertions_that_promptfoo_reads(cell: str, asserted: Raw) -> None:
+    assert read_cell(cell) == asserted
+
+
+def test_a_csv_with_expectations_stands_beside_other_tests(project: Project) -> None:
+    project.write("t.csv", "x,__expected\nhello,contains:h\nnone,contains:h\n")
+    more = {"vars": {"x": "you"}, "assert": [{"type": "contains", "value": "you"}]}
+    suite, report = imported(
+        project, {**ASKED, "providers": ["echo"], "prompts": ["{{x}}"], "tests": ["file://t.csv", more]}
+    )
+    assert suite["evals"][0] == {"cases": "t.cases.jsonl"}
+    assert (report["cases"], report["left_out"]) == (3, [])
+    document = project.run_json("run", "out/evals.yaml", code=1)
+    assert list(statuses(document).values()) == ["passed", "failed", "passed"]
 
 
 def test_lists_of_values_are_multiplied_out(project: Project) -> None:

@@ -25,8 +25,32 @@ _BINARY = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"\.(?:[cm]?[jt]s|py|rb)(?::\w+)?$")
-_CELL = re.compile(r"(not-)?([a-z][a-z:-]*)(?:\((\d+(?:\.\d+)?)\))?(?::([\s\S]*))?")
-_THRESHOLDS = frozenset({"similar", "cost", "latency", "levenshtein", "rouge-n", "starts-with", "answer-relevance"})
+_NAMES = (
+    *("agent-rubric", "answer-relevance", "bleu", "classifier", "contains", "contains-all", "contains-any"),
+    *("contains-html", "contains-json", "contains-sql", "contains-xml", "context-faithfulness", "context-recall"),
+    *("context-relevance", "conversation-relevance", "cost", "equals", "factuality", "finish-reason", "g-eval", "gleu"),
+    *("guardrails", "icontains", "icontains-all", "icontains-any", "is-html", "is-json", "is-refusal", "is-sql"),
+    *("is-valid-function-call", "is-valid-openai-function-call", "is-valid-openai-tools-call", "is-xml", "javascript"),
+    *("latency", "levenshtein", "llm-rubric", "meteor", "model-graded-closedqa", "model-graded-factuality"),
+    *("moderation", "perplexity", "perplexity-score", "pi", "python", "regex", "rouge-n", "ruby", "search-rubric"),
+    *("similar", "similar:cosine", "similar:dot", "similar:euclidean", "skill-used", "starts-with", "tool-call-f1"),
+    *("trace-error-spans", "trace-span-count", "trace-span-duration", "trajectory:goal-success"),
+    *("trajectory:step-count", "trajectory:tool-args-match", "trajectory:tool-sequence", "trajectory:tool-used"),
+    *("webhook", "word-count"),
+)
+"""The kinds that promptfoo finds in a cell; it takes any other text for the whole reply."""
+_CELL = re.compile(
+    rf"(not-)?({'|'.join(sorted(map(re.escape, _NAMES), key=len, reverse=True))})"
+    r"(?:\((\d+(?:\.\d+)?)\))?(?::([\s\S]*))?"
+)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_THRESHOLDS = frozenset(
+    (
+        *("answer-relevance", "classifier", "context-faithfulness", "context-recall", "context-relevance", "cost"),
+        *("latency", "levenshtein", "perplexity", "perplexity-score", "rouge-n", "similar", "starts-with"),
+    )
+)
+"""The kinds whose cells have a threshold."""
 KEYS_OF_CASES = frozenset(
     (
         *(
@@ -320,7 +344,7 @@ def _of_row(row: Spot) -> Test:
 
 
 def _read_column(key: str, value: str, mapping: dict[str, Any], asserts: list[Any]) -> None:
-    number = re.fullmatch(r"\d+(?:\.\d+)?", value)
+    number = _NUMBER.fullmatch(value)
     found = re.fullmatch(r"__config:__expected(\d*):threshold", key)
     if found is not None and number is not None:
         place = int(found[1] or 1) - 1
@@ -340,8 +364,6 @@ def _read_column(key: str, value: str, mapping: dict[str, Any], asserts: list[An
 
 def read_cell(text: str) -> dict[str, Any]:
     """The assertion of a cell: `contains-any: a, b`, `similar(0.8): text`, `javascript: code`, or the whole reply."""
-    from rejoinder.imports.promptfoo.assertions import KINDS, WITHOUT_FORM
-
     for start, kind in (
         ("javascript:", "javascript"),
         ("fn:", "javascript"),
@@ -355,7 +377,7 @@ def read_cell(text: str) -> dict[str, Any]:
     if text.startswith("file://") and _CODE.search(text):
         return {"type": "python" if ".py" in text else "javascript", "value": text}
     found = _CELL.fullmatch(text)
-    if found is None or (found[2] not in KINDS and found[2] not in WITHOUT_FORM):
+    if found is None:
         return {"type": "equals", "value": text}
     negated, kind, threshold, value = found.groups()
     cell: dict[str, Any] = {"type": f"{negated or ''}{kind}", "value": value.strip() if value else value}
