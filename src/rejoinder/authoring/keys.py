@@ -323,6 +323,9 @@ class Case(SuitePart, frozen=True, kw_only=True, repr_omit_defaults=True, rename
     """Checks of the reply."""
     reply: ReplyPart | Mapping[str, Value] | str | None = None
     """The part of each reply that is checked, instead of the suite's; `whole`: all of it."""
+    output_schema: Mapping[str, Value] | str | None = None
+    """The JSON Schema that every reply is made to fit, and checked by, instead of the suite's; or the file that holds
+    it."""
     threshold: float | None = None
     """The least weighted mean of the checks' scores with which the first level passes; without it all checks have to
     pass."""
@@ -437,6 +440,7 @@ class SuiteKeys:
         cases: str | Sequence[str] | None = None,
         checks: Checks | None = None,
         reply: ReplyPart | Mapping[str, Value] | str | None = None,
+        output_schema: Mapping[str, Value] | str | None = None,
         defaults: Case | Mapping[str, Value] | None = None,
         ready_followups: Literal["ladder", "doubt"] | None = None,
         conversation_checks: Sequence[Item] | None = None,
@@ -467,6 +471,7 @@ class SuiteKeys:
             than the keys of a case are its variables.
         `checks`: Checks for every case of the suite.
         `reply`: The part of each reply that is checked; the whole by default.
+        `output_schema`: The JSON Schema that every reply is made to fit, and checked by; or the file that holds it.
         `defaults`: Keys for every case that does not have them itself.
         `ready_followups`: Ready-made follow-ups after the author's own: `ladder` (look again, it is wrong, the kind
             of fault, the answer) or `doubt` (are you sure, an authority disagrees, asked again), which also follow
@@ -495,6 +500,7 @@ class SuiteKeys:
             "cases": cases,
             "checks": checks,
             "reply": reply,
+            "output_schema": output_schema,
             "defaults": defaults,
             "ready_followups": ready_followups,
             "conversation_checks": conversation_checks,

@@ -45,6 +45,8 @@ class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """In a file: the messages since the target was last asked."""
     text: str = ""
     """The text that was embedded, or the sent request."""
+    output_schema: str = ""
+    """The digest of the JSON Schema that the reply had to satisfy."""
     reply: Reply | None = None
     failure: Failure | None = None
     attempts: int = 1
@@ -58,10 +60,15 @@ class Recording(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         models = {"" if "${{" in model else model for model in (self.model, wanted.model)}
         return self._question() == wanted._question() and ("" in models or len(models) == 1)
 
-    def _question(self) -> tuple[str, str, int, tuple[ChatMessage, ...], str]:
+    def _question(self) -> tuple[str, str, int, tuple[ChatMessage, ...], str, str]:
         # A target that is compared with was asked as it would be as the candidate.
         asked = "candidate" if self.asked == "other" else self.asked
-        return asked, self.of, self.turn, self.messages, self.text
+        return asked, self.of, self.turn, self.messages, self.text, self.output_schema
+
+
+def schema_digest(schema: str) -> str:
+    """The digest of an output schema; empty without one."""
+    return blake2b(schema.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest() if schema else ""
 
 
 class Cassette(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

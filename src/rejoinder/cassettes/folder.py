@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rejoinder.cassettes.file import Change, Kind, Recording, Shelf, read_cassette
+from rejoinder.cassettes.file import Change, Kind, Recording, Shelf, read_cassette, schema_digest
 from rejoinder.cassettes.match import Playback
 from rejoinder.model import Request
 
@@ -59,7 +59,12 @@ class FolderPlayback:
         if request.kind in ("judge", "user"):
             kind = request.kind
         return Recording(
-            asked=kind, of=self._of, turn=request.turn, messages=request.messages, text=request.embed or ""
+            asked=kind,
+            of=self._of,
+            turn=request.turn,
+            messages=request.messages,
+            text=request.embed or "",
+            output_schema=schema_digest(request.output_schema),
         )
 
     def _known(self, request: Request) -> list[Playback]:

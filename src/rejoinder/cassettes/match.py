@@ -96,6 +96,7 @@ def _lines(one: Recording) -> list[str]:
         lines += [f"{message.role}:", *message.content.split("\n")]
         lines += [f"calls {call.name} {call.arguments}" for call in message.tool_calls]
     lines += one.text.split("\n") if one.text else []
+    lines += [f"output schema {one.output_schema}"] if one.output_schema else []
     return [piece for line in lines for piece in _pieces(line)]
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
+
+from rejoinder.cli.outgoing import schema_blocks
 from rejoinder.engine.known_secrets import known_secrets
 from rejoinder.engine.plan import plan, survey_plan
 from rejoinder.errors import UsageError, reason_of
@@ -25,6 +28,8 @@ def dump_prompts(suites: list[Suite], options: RunOptions, folder: Path) -> None
                 prepared = job.prepared
                 name = re.sub(r"[^\w.-]+", "_", f"{prepared.case.id}.{prepared.target.name}")
                 blocks = [f"--- {message.role} ---\n{message.content}" for message in prepared.prompt.messages]
+                schema = prepared.case.output_schema
+                blocks += schema_blocks(None if schema is None else msgspec.json.decode(schema.document))
                 text = "\n".join(blocks) if prepared.target.mode == "lm" else prepared.prompt.question
                 used[name] = used.get(name, 0) + 1
                 number = f"-{used[name]}" if used[name] > 1 else ""  # other suites have cases of the same name

@@ -98,6 +98,13 @@ def _command(suite: Suite, case: Case, target: Target, prompt: Prompt, request: 
     return {"command": template.shown(values), **({"stdin": said} if template.reads_stdin else {})}
 
 
+def schema_blocks(schema: dict[str, Any] | None) -> list[str]:
+    """The output schema as a block of text; no block without one."""
+    if schema is None:
+        return []
+    return [f"--- output schema ---\n{msgspec.json.format(msgspec.json.encode(schema), indent=2).decode()}"]
+
+
 def outgoing_words(record: dict[str, Any]) -> list[str]:
     """The same as blocks of text."""
     blocks = [f"--- {name} ---\n{_request_words(record[name])}" for name in ("open", "request") if name in record]

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from rejoinder.cli.grouping import format_option, grouped, targets_option
-from rejoinder.cli.outgoing import SHOWN, outgoing_of, outgoing_words
+from rejoinder.cli.outgoing import SHOWN, outgoing_of, outgoing_words, schema_blocks
 from rejoinder.cli.output import echo, echo_text, show_problems, tell_passed_over, write_data
 from rejoinder.errors import UsageError
 from rejoinder.formatting.judge import find_judges, format_judge_prompts
@@ -22,6 +22,7 @@ from rejoinder.model import (
     Case,
     Diagnostic,
     Formatting,
+    JsonSchema,
     LlmJudge,
     Mode,
     Problem,
@@ -38,6 +39,7 @@ from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.discover import find_files
 from rejoinder.suite.load import read_suite
 from rejoinder.suite.targets import resolve
+from rejoinder.validation.roles import with_variant
 from rejoinder.views.course import step_words
 
 _WITHOUT_WORDS = ("file-not-found", "empty-file")
@@ -139,13 +141,14 @@ def _select(loaded: list[tuple[Suite, Unsaid]], case_ids: tuple[str, ...]) -> li
 
 def _show(suite: Suite, case: Case, mode: Mode | None, reply: str | None, unsaid: Unsaid) -> list[_Shown]:
     """The case as its targets receive it: once, if all of them receive the same."""
-    targets = [resolve(name, suite.targets) for name in case.targets]
-    distinct: dict[tuple[str, str, bytes, str], Target | None] = {}
+    targets = [with_variant(suite, resolve(name, suite.targets), case.variant) for name in case.targets]
+    distinct: dict[tuple[str, JsonSchema | None, str, bytes, str], Target | None] = {}
     for target in targets or [None]:
         put = for_target(case, target)
         tools = msgspec.json.encode(target.tools if target is not None else ())
         own = target.name if target is not None and target.provider in SHOWN else ""
-        distinct.setdefault((put.system_prompt, target.mode if target is not None else "lm", tools, own), target)
+        mode_of_target = target.mode if target is not None else "lm"
+        distinct.setdefault((put.system_prompt, put.output_schema, mode_of_target, tools, own), target)
     shown = [_Shown(suite, case, target, mode, reply, unsaid) for target in distinct.values()]
     for one in shown if len(shown) > 1 else ():
         one.names_target = True
@@ -194,6 +197,8 @@ class _Shown:
             "diagnostics": list(dict.fromkeys([*prompt.diagnostics, *self.judged_by, *of_judges])),
         }
         record |= self.outgoing
+        if self.case.output_schema is not None:
+            record["output_schema"] = msgspec.json.decode(self.case.output_schema.document)
         if self.later:
             record["later_turns"] = self.later
         if self.tools:
@@ -221,6 +226,7 @@ class _Shown:
             blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
         blocks += [f"--- tools ---\n{_tool_words(tool)}" for tool in record.get("tools", ())[:1]]
         blocks += [_tool_words(tool) for tool in record.get("tools", ())[1:]]
+        blocks += schema_blocks(record.get("output_schema"))
         blocks += outgoing_words(record)
         for turn in record.get("later_turns", ()):
             start = step_words(turn["step"], turn["of"], turn["name"])

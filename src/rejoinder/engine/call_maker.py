@@ -21,6 +21,7 @@ from rejoinder.model.calls import Key
 from rejoinder.model.tools import Offered
 from rejoinder.runs.target_identity import identity_of
 from rejoinder.tools.base import Listing, Use
+from rejoinder.validation.roles import schema_of
 
 _CONTROL = "afresh"
 """Names the strand of a control. It is part of conversation ids and of session names, so it must not change."""
@@ -127,6 +128,8 @@ class CallMaker:
         state.update(kind.encode() + b" " + identity_of(target))
         for message in messages:
             _add(state, message.content)
+        if schema := schema_of(self._job.prepared.case, kind, target):
+            _add(state, schema)
         return self._call(self._numbered(kind, state), target, turn, messages=messages, number=number)
 
     def reserve(self, target: Target, count: int) -> range:
@@ -191,6 +194,7 @@ class CallMaker:
             case_conversation_id=job.prepared.case.conversation_id or "",
             new=0 if part is None else part.new,
             tools=self._offered if part is not None else (),
+            output_schema=schema_of(job.prepared.case, key.kind, target),
         )
         attempts = Attempts(self._counts, counter)
         return Call(request, attempts, job, target, work, request.key if part is None else part.strand)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from rejoinder.cassettes.file import Cassette, Change, Recording, Shelf, cassette_name, write_cassette
+from rejoinder.cassettes.file import Cassette, Change, Recording, Shelf, cassette_name, schema_digest, write_cassette
 from rejoinder.cassettes.file import Kind as RecordedKind
 from rejoinder.cassettes.match import Playback
 from rejoinder.checks.base import Post, Work
@@ -164,6 +164,7 @@ def recording_of(call: Call, model_of: ModelOf) -> Recording:
         turn=request.turn,
         messages=request.messages,
         text=request.embed or _text_of(call.work),
+        output_schema=schema_digest(request.output_schema),
     )
 
 

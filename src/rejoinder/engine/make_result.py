@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from time import gmtime, strftime
+from typing import Any
 
+import msgspec
 from msgspec import structs
 
-from rejoinder.engine.plan import Job
+from rejoinder.engine.plan import Job, Prepared
 from rejoinder.engine.setup import Setup
 from rejoinder.model import (
     ChatMessage,
     CheckResult,
     Cost,
     Outcome,
+    RawRequest,
     Reply,
     Result,
     Target,
@@ -101,7 +104,7 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         cost=add_costs([*(turn.reply.cost for turn in spent if turn.reply is not None), *(one.cost for one in lost)]),
         judge_usage=_usage_result([one.usage for one in (*judged, *others)]),
         judge_cost=add_costs([one.cost for one in (*judged, *others)]),
-        raw_request=prepared.prompt.raw_request,
+        raw_request=_raw_request(prepared),
         error=_error_result(outcome),
         cost_breakdown=_breakdown(spent),
         timestamp=turn_results[0].started_at if turn_results else None,
@@ -206,6 +209,16 @@ def _turn_results(turns: tuple[Turn, ...], target: Target, include_messages: boo
 
 def _forked_from(fork: Fork, target: Target) -> ForkedFrom:
     return ForkedFrom(fork.run, fork.turn - 1, target.name in fork.said_again)
+
+
+def _raw_request(prepared: Prepared) -> RawRequest:
+    request, schema = prepared.prompt.raw_request, prepared.case.output_schema
+    return request if schema is None else structs.replace(request, output_schema=_decoded(schema.document))
+
+
+@lru_cache(maxsize=64)
+def _decoded(schema: str) -> Any:
+    return msgspec.json.decode(schema)
 
 
 def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnResult:

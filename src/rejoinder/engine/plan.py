@@ -19,6 +19,7 @@ from rejoinder.formatting.prompt import format_case
 from rejoinder.formatting.steps import format_plan
 from rejoinder.model import (
     Case,
+    Compare,
     Custom,
     FilePart,
     Message,
@@ -47,7 +48,9 @@ from rejoinder.spelling import did_you_mean
 from rejoinder.validation.roles import (
     Pair,
     find_embedding_fault,
+    find_output_schema_fault,
     find_provider_fault,
+    find_target,
     find_tools_fault,
     find_workspace_fault,
     judges_of,
@@ -388,6 +391,8 @@ def _digest(case: Case, target: bytes, prompt: Prompt, mode: Mode) -> bytes:
     if mode == "agent":  # it opens the files itself, so they are not in the messages
         parts = (part for message in case.messages for part in message.parts if isinstance(part, FilePart))
         digest.update(msgspec.json.encode([part.text for part in parts]))
+    if case.output_schema is not None:
+        digest.update(b"output schema " + case.output_schema.document.encode())
     return digest.digest()
 
 
@@ -410,9 +415,15 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
         raise fault
     if no_code and any(map(runs_code, tools_of(pair))):
         raise UsageError(f"case `{case.id}` has tools that run code, and --no-code refuses that")
+    if (fault := find_output_schema_fault(case, target)) is not None:
+        raise fault
     for check in walk_case(case):
         if no_code and check.runs_code:
             raise UsageError(f"case `{case.id}` runs code of the project, and --no-code refuses that")
+        if isinstance(check, Compare) and check.other_target:
+            rival = find_target(pair.suite, check.other_target)
+            if rival is not None and (fault := find_output_schema_fault(case, rival, "rival")) is not None:
+                raise fault
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
             raise fault
         if (fault := find_workspace_fault(case, target, check)) is not None:

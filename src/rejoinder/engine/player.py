@@ -29,11 +29,13 @@ from rejoinder.formatting.users import format_user
 from rejoinder.model import (
     CUT_OFF,
     NO_RECORDING,
+    AnyCheck,
     Case,
     ChatMessage,
     CutOff,
     Evidence,
     Failure,
+    JsonSchema,
     Outcome,
     Prompt,
     Reply,
@@ -168,6 +170,16 @@ class Player:
         return Context(self.job.prepared.case, reply, effect.turn, port)
 
     async def _grade_part(self, part: ReplyPart, effect: Grade) -> tuple[Verdict, ...]:
+        """The verdicts on a part of the reply, but for an output schema, which is for the whole."""
+        if not any(map(_is_of_whole, effect.checks)):
+            return await self._grade_checked_part(part, effect)
+        whole = tuple(filter(_is_of_whole, effect.checks))
+        others = structs.replace(effect, checks=tuple(check for check in effect.checks if not _is_of_whole(check)))
+        of_whole = iter(await self._grade(structs.replace(effect, checks=whole, part=None)))
+        of_part = iter(await self._grade_checked_part(part, others))
+        return tuple(next(of_whole if _is_of_whole(check) else of_part) for check in effect.checks)
+
+    async def _grade_checked_part(self, part: ReplyPart, effect: Grade) -> tuple[Verdict, ...]:
         """The verdicts on a part of the reply. It is looked for once, whatever checks the reply again."""
         key = effect.turn, effect.reply.text
         if key not in self._parts:
@@ -321,6 +333,10 @@ def _missed(outcome: Outcome, missing: list[tuple[Call, Failure]]) -> Outcome:
     return structs.replace(
         outcome, status="error", turns=tuple(turns), error=trouble, score=None, succeeded_on_turn=None
     )
+
+
+def _is_of_whole(check: AnyCheck) -> bool:
+    return isinstance(check, JsonSchema) and check.is_sent
 
 
 def _is_missing(answer: Reply | Failure) -> bool:

@@ -192,6 +192,8 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     """The target's own name for the conversation, from its last reply."""
     tools: tuple[Offered, ...] = ()
     """Tools that the model may call."""
+    output_schema: str = ""
+    """The JSON Schema that the reply has to satisfy, as JSON text; empty if the reply is free."""
 
     @property
     def new_messages(self) -> tuple[ChatMessage, ...]:

@@ -244,6 +244,11 @@ class JsonSchema(Check, frozen=True, tag="json_schema"):
     fault = "the JSON does not fit its schema"
     document: Annotated[str, Meta(extra_json_schema={"type": ["object", "string"], "minLength": 1})]
     """The schema as JSON text."""
+    is_sent: Annotated[bool, Reading.DERIVED] = False
+    """Whether it is an `output_schema`, which is sent with each request. The whole reply has to satisfy it, whatever
+    part of the reply other checks see."""
+    of_target: Annotated[bool, Reading.DERIVED] = False
+    """Whether it is the target's `output_schema`, and not the author's of the case."""
 
 
 class JsonPath(Check, frozen=True, tag="json_path"):

@@ -6,7 +6,7 @@ document that a diagnostic names.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -131,6 +131,8 @@ class RawRequest(Struct, frozen=True, omit_defaults=True):
     guidelines: str
     chat_prompt: tuple[ChatMessage, ...] | None
     question_toon: str | None = None
+    output_schema: Any = None
+    """The JSON Schema that was sent with each request."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):

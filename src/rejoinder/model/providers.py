@@ -24,6 +24,8 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Answers messages with a text."""
     takes_tools: bool = False
     """Can be offered tools, and calls them."""
+    structured: bool = False
+    """Can be given a JSON Schema that its replies have to satisfy."""
     embeds: bool = False
     """Turns a text into a vector. An OpenAI-compatible server may still have no model for it."""
 
@@ -67,6 +69,7 @@ _API = ProviderInfo(
     billed=True,
     over_http=True,
     takes_tools=True,
+    structured=True,
     embeds=True,
     cached=True,
     needs=(("model",),),
@@ -80,15 +83,20 @@ PROVIDERS = {
     "lmstudio": replace(_API, keyless=True),
     "groq": replace(_API, price_table="groq"),
     "mistral": replace(_API, price_table="mistral"),
-    "deepseek": replace(_API, price_table="deepseek"),
+    "deepseek": replace(_API, structured=False, price_table="deepseek"),
     "xai": replace(_API, price_table="x-ai"),
     "together": replace(_API, price_table="together"),
-    "local": ProviderInfo(opens="local:LocalProvider", local=True, embeds=True),
+    "local": ProviderInfo(opens="local:LocalProvider", local=True, structured=True, embeds=True),
     "scripted": ProviderInfo(
-        opens="scripted:ScriptedProvider", local=True, at_once=True, takes_tools=True, embeds=True
+        opens="scripted:ScriptedProvider", local=True, at_once=True, takes_tools=True, structured=True, embeds=True
     ),
     "python": ProviderInfo(
-        opens="python_target:open_function", runs_code=True, names_code=True, in_process=True, needs=(("call",),)
+        opens="python_target:open_function",
+        structured=True,
+        runs_code=True,
+        names_code=True,
+        in_process=True,
+        needs=(("call",),),
     ),
     "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True),
     "wordllama": ProviderInfo(
@@ -106,6 +114,7 @@ PROVIDERS = {
         at_once=True,
         counted=False,
         takes_tools=True,
+        structured=True,
         embeds=True,
         needs=(("cassettes",),),
     ),
@@ -126,7 +135,9 @@ PROVIDERS = {
     ),
     "anthropic": replace(_API, needs=(("model", "deployment", "variant"),), embeds=False, price_table="anthropic"),
     "gemini": replace(_API, needs=(), price_table="google", also=("google", "google-gemini")),
-    "http": replace(_API, needs=(("url",),), takes_tools=False, embeds=False, cached=False, keyless=True),
+    "http": replace(
+        _API, needs=(("url",),), takes_tools=False, structured=False, embeds=False, cached=False, keyless=True
+    ),
     "cli": ProviderInfo(
         opens="cli:CliProvider",
         agent=True,
@@ -177,6 +188,8 @@ def row_of(provider: str) -> ProviderInfo:
     return PROVIDERS.get(provider) or ProviderInfo()
 
 
-def list_providers(*, embeds: bool = False) -> str:
-    """The providers of this version, for a message; `embeds`: only providers with embeddings."""
-    return ", ".join(sorted(name for name, info in PROVIDERS.items() if info.embeds or not embeds))
+def list_providers(*, embeds: bool = False, structured: bool = False) -> str:
+    """The providers of this version, for a message; `embeds`: only providers with embeddings; `structured`: only
+    providers that take an output schema."""
+    rows = ((name, info) for name, info in PROVIDERS.items() if info.embeds or not embeds)
+    return ", ".join(sorted(name for name, info in rows if info.structured or not structured))

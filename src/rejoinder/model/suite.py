@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 from msgspec import Struct, field, structs
 
 from rejoinder.model.calls import Price
-from rejoinder.model.checks import Level, ReplyPart
+from rejoinder.model.checks import JsonSchema, Level, ReplyPart
 from rejoinder.model.formats import Formatting, Mode
 from rejoinder.model.messages import Message, Part, TextPart
 from rejoinder.model.plans import Condition, ConversationCheck, Plan, User
@@ -34,6 +34,8 @@ class Target(Struct, frozen=True, kw_only=True):
     judge_target: str | None = None
     workers: int | None = None
     system_prompt: str | None = None
+    output_schema: str | None = None
+    """The JSON Schema that its replies are made to fit, as JSON text."""
     file: str | None = None
     variant: str = ""
     """The variant of a suite whose settings replace its own."""
@@ -83,6 +85,8 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_checks: tuple[ConversationCheck, ...] = ()
     reply: ReplyPart | None = None
     """The part of its replies that is checked; the whole by default."""
+    output_schema: JsonSchema | None = None
+    """The JSON Schema that is sent with each request. It is also a check of every level."""
     condition: Condition | None = None
     """For a sharded task: its form."""
     number: int = 0
@@ -139,13 +143,6 @@ def title_of(case: Case) -> str:
 
 def _is_text(part: Part) -> TypeGuard[TextPart]:
     return isinstance(part, TextPart) and bool(part.text.strip())
-
-
-def for_target(case: Case, target: Target | None) -> Case:
-    """The case for a target: the target's system prompt is used if there is no other."""
-    if target is None or not target.system_prompt or case.system_prompt.strip():
-        return case
-    return structs.replace(case, system_prompt=target.system_prompt)
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Iteration over checks that hold other checks."""
+"""Iteration over checks that hold other checks, and cases with one more check at every level."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from rejoinder.model.checks import GROUPS, TEXT_CHECKS, AnyCheck, Counted, FollowUp, Item, Level, Not, ReplyPart
-from rejoinder.model.plans import UserAudit
-from rejoinder.model.suite import Case
+from rejoinder.model.checks import (
+    GROUPS,
+    TEXT_CHECKS,
+    AnyCheck,
+    Counted,
+    FollowUp,
+    Item,
+    JsonSchema,
+    Level,
+    Not,
+    ReplyPart,
+)
+from rejoinder.model.plans import Plan, UserAudit
+from rejoinder.model.suite import Case, Target
 
 
 def parts_of(check: AnyCheck) -> Iterator[AnyCheck]:
@@ -98,3 +109,46 @@ def walk_case(case: Case) -> Iterator[AnyCheck]:
             yield from walk_check(case.user.reached)
         if case.user.audit is not None:
             yield UserAudit(user=case.user, target=case.user.audit, at=case.user.at)
+
+
+# Output schemas
+
+
+def output_check(document: str, at: str, *, of_target: bool = False) -> JsonSchema:
+    """The check of every reply to requests that are sent with this schema."""
+    check = JsonSchema(document=document, at=at, name="output_schema", every_turn=True)
+    return structs.replace(check, is_sent=True, of_target=of_target)
+
+
+def for_target(case: Case, target: Target | None) -> Case:
+    """The case for a target: the target's system prompt and output schema are used if there are no others."""
+    if target is None:
+        return case
+    if target.system_prompt and not case.system_prompt.strip():
+        case = structs.replace(case, system_prompt=target.system_prompt)
+    if target.output_schema is None or case.output_schema is not None:
+        return case
+    check = output_check(target.output_schema, "output_schema", of_target=True)
+    level, plan = with_output_check(case.level, check), plan_with_output_check(case.plan, check)
+    return structs.replace(case, level=level, plan=plan, output_schema=check)
+
+
+def plan_with_output_check(plan: Plan | None, check: JsonSchema) -> Plan | None:
+    if plan is None:
+        return None
+    steps = tuple(structs.replace(step, level=with_output_check(step.level, check)) for step in plan.steps)
+    return structs.replace(plan, steps=steps)
+
+
+def with_output_check(level: Level, check: JsonSchema) -> Level:
+    """The level with one more check, and all levels of its follow-ups likewise."""
+    return structs.replace(level, items=(Item(check), *(_followed_up_with(item, check) for item in level.items)))
+
+
+def _followed_up_with(item: Item, check: JsonSchema) -> Item:
+    group, follow_up = item.check, item.follow_up
+    if isinstance(group, GROUPS):
+        group = structs.replace(group, items=tuple(_followed_up_with(inner, check) for inner in group.items))
+    if follow_up is not None:
+        follow_up = structs.replace(follow_up, level=with_output_check(follow_up.level, check))
+    return Item(group, follow_up)

@@ -32,7 +32,11 @@ class AnthropicMessages(JsonWire):
         system, others = split_system(request.messages)
         turns = self._turns(pair_calls(others, "start of next turn"))
         tools = [_tool(tool) for tool in request.tools] or None
-        return self.outgoing(messages=turns, **self._fixed, system=system, tools=tools)
+        fields = {**self._fixed, "messages": turns, "system": system, "tools": tools}
+        if request.output_schema:
+            form = {"type": "json_schema", "schema": msgspec.Raw(request.output_schema.encode())}
+            fields["output_config"] = {**self._fixed.get("output_config", {}), "format": form}
+        return self.outgoing(**fields)
 
     def read(self, answer: HttpAnswer) -> Reply:
         message = read_json(_DECODER, answer.body)

@@ -56,7 +56,7 @@ class GeminiContent(_Gemini):
         return self.outgoing(
             contents=self._contents(api.pair_calls(others, "next turn")),
             systemInstruction=None if system is None else {"parts": [{"text": system}], "role": "user"},
-            generationConfig=self._fixed or None,
+            generationConfig={**self._fixed, **_answer_form(request.output_schema)} or None,
             tools=[{"functionDeclarations": [_tool(tool) for tool in request.tools]}] if request.tools else None,
         )
 
@@ -128,6 +128,12 @@ class GeminiEmbeddings(_Gemini):
             found = len(response.embeddings)
             raise msgspec.ValidationError(f"there are {found} vectors in it, and one was asked for")
         return Reply("", _usage(response.usage_metadata), vector=pack_vector(response.embeddings[0].values))
+
+
+def _answer_form(schema: str) -> dict[str, Any]:
+    if not schema:
+        return {}
+    return {"responseMimeType": "application/json", "responseJsonSchema": msgspec.Raw(schema.encode())}
 
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rejoinder.model import Reply, Request, Target, Usage
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.local_weights import DEFAULT, find_weights
 from rejoinder.providers.settings import Sampling, Settings
+from rejoinder.providers.structured import NAME
 
 if TYPE_CHECKING:
     from rejoinder.providers.http_api import ApiProvider
@@ -109,11 +110,11 @@ class LocalProvider:
             """Gives each trial and turn its own seed; otherwise all repeats would be equal."""
 
             def parameters(self, request: Request) -> dict[str, Any]:
-                return {**super().parameters(request), "seed": _seed(seed, request)}
+                return {**own_form, **super().parameters(request), "seed": _seed(seed, request)}
 
         seed = self._sampling.seed or 0
-        name = self._name
-        wire = Seeded(f"{address}/v1/chat/completions", name, self._sampling, _answer_form(self._settings))
+        name, own_form = self._name, _answer_form(self._settings)
+        wire = Seeded(f"{address}/v1/chat/completions", name, self._sampling, _same_numbers(self._settings))
         embeddings = OpenAiEmbeddings(f"{address}/v1/embeddings", name, {})
         provider = ApiProvider(
             "the local model",
@@ -153,13 +154,16 @@ def _seed(seed: int, request: Request) -> int:
     return crc32(f"{seed} {request.trial} {request.turn} {request.kind} {ordinal}".encode()) & LARGEST
 
 
+def _same_numbers(settings: Settings) -> dict[str, Any]:
+    """If equal replies are required, nothing is reused from earlier calls: a prompt that is processed in other pieces
+    gives numbers that differ in their last digits."""
+    is_alone = settings.values.get("seed") is not None and settings.target.workers == 1
+    return {"cache_prompt": False} if is_alone else {}
+
+
 def _answer_form(settings: Settings) -> dict[str, Any]:
-    """Output constrained by a JSON Schema. If equal replies are required, nothing is reused from earlier calls: a
-    prompt that is processed in other pieces gives numbers that differ in their last digits."""
-    form: dict[str, Any] = {}
-    if settings.values.get("seed") is not None and settings.target.workers == 1:
-        form["cache_prompt"] = False
+    """All output constrained by a JSON Schema, unless a request has one of its own."""
     schema = settings.values.get("json_schema")
-    if schema is not None:
-        form["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-    return form
+    if schema is None:
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": NAME, "schema": schema}}}

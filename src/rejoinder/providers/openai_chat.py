@@ -21,6 +21,7 @@ from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.json_fields import arguments_text, count, read_json, read_raw
 from rejoinder.providers.settings import Sampling
+from rejoinder.providers.structured import openai_form
 from rejoinder.providers.vector_bytes import pack_vector, read_vector
 from rejoinder.words.numbers import plural, shortened
 
@@ -76,9 +77,11 @@ class OpenAiChat(OpenAiWire):
                     message["content"] = self._empty
         return self.outgoing(messages=messages, **self.parameters(request), tools=write_tools(request.tools))
 
-    def parameters(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 - subclasses use it
+    def parameters(self, request: Request) -> dict[str, Any]:
         """Request parameters besides the messages."""
-        return self._fixed
+        if not request.output_schema:
+            return self._fixed
+        return {**self._fixed, "response_format": response_format(request.output_schema)}
 
     def read(self, answer: HttpAnswer) -> Reply:
         completion = read_json(_DECODER, answer.body)
@@ -114,6 +117,11 @@ class OpenAiChat(OpenAiWire):
         parts = message, *message["tool_calls"]
         kept = [{name: part[name] for name in _KEPT if part.get(name)} for part in parts]
         return self.keep(kept) if any(kept) else None
+
+
+def response_format(schema: str) -> dict[str, Any]:
+    """The field that makes replies fit a JSON Schema."""
+    return {"type": "json_schema", "json_schema": openai_form(schema)}
 
 
 _PASSING = {"rate_limit_exceeded": 429, "server_error": 500, "overloaded": 503, "error": 500}

@@ -17,6 +17,7 @@ from rejoinder.providers.http_api import Outgoing, pair_calls, split_system
 from rejoinder.providers.json_fields import arguments_text, count, read_json, read_raw
 from rejoinder.providers.openai_chat import OpenAiError, OpenAiWire, function_of, told_inside
 from rejoinder.providers.settings import Sampling
+from rejoinder.providers.structured import openai_form
 
 
 class OpenAiResponses(OpenAiWire):
@@ -29,7 +30,9 @@ class OpenAiResponses(OpenAiWire):
         # An empty list is refused, an empty text is not.
         items = items or [{"role": "user", "content": ""}]
         tools = [{"type": "function", **function_of(tool)} for tool in request.tools] or None
-        return self.outgoing(input=items, **self._fixed, instructions=system, tools=tools)
+        schema = request.output_schema
+        form = {"format": {"type": "json_schema", **openai_form(schema)}} if schema else None
+        return self.outgoing(input=items, **self._fixed, instructions=system, tools=tools, text=form)
 
     def read(self, answer: HttpAnswer) -> Reply:
         response = read_json(_DECODER, answer.body)

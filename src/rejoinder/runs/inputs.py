@@ -39,6 +39,7 @@ class _Parts(Struct):
     reply: Raw = _NOTHING
     conversation_checks: Raw = _NOTHING
     messages: Raw = _NOTHING
+    output_schema: Raw = _NOTHING
     plan: Raw = _NOTHING
     user: Raw = _NOTHING
     expected_messages: Raw = _NOTHING
@@ -58,12 +59,13 @@ def digests_of(suites: list[Suite], mask: Mask, given: GivenTarget | None = None
             code[number].add(decode_whole(line)[1])
         prompts.update(text.encode("utf-8", "replace") for text in (case.system_prompt, case.prompt_prefix) if text)
         checks.update(_hashed(_placeless(part), mask) for part in (case.level, case.reply, case.conversation_checks))
-        said = map(_placeless, (case.messages, case.plan, case.user, case.expected_messages))
+        schema = () if case.output_schema is _NOTHING else (case.output_schema,)
+        said = map(_placeless, (case.messages, case.plan, case.user, case.expected_messages, *schema))
         cases.add(_hashed(b"\n".join((case.id.encode(), *said, bytes(case.variables), case.variant.encode())), mask))
     prompts |= {digest.encode() for suite in suites for digest in suite.files.values()}
     every = [target for suite in suites for target in suite.targets.values()]
     prompts |= {target.system_prompt.encode() for target in every if target.system_prompt}
-    targets = {_hashed(identity_of(target), mask) for target in every}
+    targets = {_hashed(identity_of(target) + (target.output_schema or "").encode(), mask) for target in every}
     return Digests(
         prompts=_digest(_hashed(one, mask) for one in prompts),
         cases=_digest(cases),

@@ -57,6 +57,8 @@ RULES: dict[str, _Rule] = {
     "case.cases": _Rule("file"),
     "part.value": _Rule("file", lambda _value, beside: beside.get("type") == "file"),
     "*.json_schema": _Rule("file", _is_text),
+    "*.output_schema": _Rule("file", _is_text),
+    "*.outputSchema": _Rule("file", _is_text),
     "checkItem.llm_judge.prompt": _Rule("file-or-text", _is_text),
     "evaluator.prompt": _Rule("file-or-text", _is_text),
     "assertion.prompt": _Rule("file-or-text", _is_text),

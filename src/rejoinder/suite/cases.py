@@ -15,18 +15,27 @@ import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.errors import UNFILLED, Severity, severity_of
-from rejoinder.model import Case, Condition, Problem, Quarantine, levels_of
+from rejoinder.model import (
+    Case,
+    Condition,
+    Problem,
+    Quarantine,
+    levels_of,
+    plan_with_output_check,
+    with_output_check,
+)
 from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote, ReplyPart
 from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
 from rejoinder.project.files import FileFault, in_quotes
 from rejoinder.project.plugins import known_checks
 from rejoinder.spelling import nearest
 from rejoinder.suite import templates
-from rejoinder.suite.checks import read_evaluators, read_items, read_rubrics
+from rejoinder.suite.checks import read_evaluators, read_items, read_output_schema, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.plans import Course, extracted_names, look_for_unreachable, opening_words, read_course
 from rejoinder.suite.replies import read_reply
+from rejoinder.suite.schema_files import read_document
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.text_files import NO_WORDS, in_file
 from rejoinder.suite.tools import read_tools
@@ -127,6 +136,7 @@ class CaseBuilder:
             user=course.user,
             conversation_checks=course.whole,
             reply=self._reply(),
+            output_schema=course.output_schema,
             condition=self.draft.condition,
             name=self._name(),
             outcome=self._optional(outcome_key),
@@ -156,9 +166,21 @@ class CaseBuilder:
         problems, self.texts.variables.were_used = len(self.problems), False
         self.texts.quoting(templates.Quotable(checks=extracted_names(self.data)))
         course = read_course(self.data, self._items(outcome_key), self.defaults, self._at, self.texts)
+        course = self._with_output_schema(course)
         if is_shared and not self.texts.variables.were_used and len(self.problems) == problems:
             self.courses[place] = course
         return course
+
+    def _with_output_schema(self, course: Course) -> Course:
+        """The course with the output schema of the case or the suite, and with its check at every level."""
+        written, at = self.data.get("output_schema"), self._at("output_schema")
+        if written is None:
+            written, at = self.defaults.output_schema, "output_schema"
+        check = None if written is None else read_output_schema(written, at, self.texts)
+        if check is None:
+            return course
+        level, plan = with_output_check(course.level, check), plan_with_output_check(course.plan, check)
+        return structs.replace(course, level=level, plan=plan, output_schema=check)
 
     def _reply(self) -> ReplyPart | None:
         """The part of its replies that is checked."""
@@ -496,11 +518,9 @@ class CaseTexts:
             self.problem("file-not-found", at, self.finder.explain_missing(path))
             return None
         try:
-            return msgspec.json.decode(self.finder.read(file))
+            return read_document(self.finder.read(file), path)
         except FileFault as fault:
             self.problem(fault.code, at, fault.message)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            self.problem("json-syntax", at, f"{path} is not valid JSON: {error}")
         return None
 
     def known_checks(self) -> list[str] | None:

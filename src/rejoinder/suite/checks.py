@@ -15,13 +15,13 @@ from msgspec import structs
 
 from rejoinder.durations import seconds_of
 from rejoinder.field_values import refuse_expected
-from rejoinder.json_schemas import Expansion, TooManyVisits, compile_schema
-from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote, without_follow_ups
+from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote, output_check, without_follow_ups
 from rejoinder.model import checks as kinds
 from rejoinder.model.fields import Field, Reading, fields_of
 from rejoinder.project.plugins import CHECKS_FILE
 from rejoinder.spelling import did_you_mean
 from rejoinder.suite.schema import follow_up_key
+from rejoinder.suite.schema_files import SchemaFault, refuse_as_output, refuse_unusable, schema_file
 from rejoinder.words.numbers import count, listed
 
 Shared = Mapping[str, Any]
@@ -268,16 +268,27 @@ def _json_schema(_: type[Check], value: Any, at: str, texts: Texts, shared: Shar
     """A JSON Schema, or the file that holds one. It is compiled here, so that an invalid schema fails before the first
     reply."""
     document = texts.read_data(value, at) if isinstance(value, str) else value
+    _refuse(refuse_unusable, document, at, texts)
+    return kinds.JsonSchema(document=msgspec.json.encode(document).decode(), **shared)
+
+
+def read_output_schema(value: Any, at: str, texts: Texts) -> kinds.JsonSchema | None:
+    """An `output_schema` as the check that the replies to it have to pass; None, with a recorded problem, if its file
+    cannot be read."""
+    file = schema_file(value)
+    document = value if file is None else texts.read_data(file, f"{at}.file" if isinstance(value, dict) else at)
+    if document is None:
+        return None
+    _refuse(refuse_as_output, document, at, texts)
+    return output_check(msgspec.json.encode(document).decode(), at)
+
+
+def _refuse(refuse: Callable[[Any], None], document: Any, at: str, texts: Texts) -> None:
     if document is not None:
         try:
-            compile_schema(document)
-            Expansion(document)
-        except TooManyVisits as error:
-            texts.problem("schema-multiplies", at, f"this JSON Schema would take too long: {error}")
-        except (ValueError, RecursionError) as error:
-            reason = getattr(error, "message", str(error))
-            texts.problem("invalid-schema", at, f"this is not a JSON Schema: {reason}")
-    return kinds.JsonSchema(document=msgspec.json.encode(document).decode(), **shared)
+            refuse(document)
+        except SchemaFault as fault:
+            texts.problem(fault.code, at, fault.message)
 
 
 def _json_path(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:

@@ -68,6 +68,8 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     evaluators: list[Any]
     reply: Any
     """As written, like `checks`."""
+    output_schema: Any
+    """As written."""
     tools: tuple[Tool, ...]
     max_tool_rounds: int
     words_known: bool

@@ -21,6 +21,7 @@ from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, Wri
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.given_target import add_given
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
+from rejoinder.suite.schema_files import read_document, with_output_schema, with_output_schemas
 from rejoinder.suite.services import FILLED_LATER, is_service
 from rejoinder.suite.source import Place, Source, SuiteText, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
@@ -192,6 +193,7 @@ class _SuiteReader:
                 replaced={key: value for key, value in shared.items() if key in variables},
             )
             settings = self.texts.tree(data.get("settings", {}), (*path, "settings"))
+            settings = with_output_schema(settings, (*path, "settings"), self.texts.schema)
             found.append((written, Variant(name=data["name"], settings=settings)))
         return found
 
@@ -201,7 +203,7 @@ class _SuiteReader:
             targets.problems.clear()
         path = ("targets",)
         written = self.texts.targets(self.checked.raw.get("targets"), path)
-        entries = with_system_prompts(written, path, self.texts.of_file)
+        entries = with_system_prompts(with_output_schemas(written, path, self.texts.schema), path, self.texts.of_file)
         # Other expressions in braces are filled in by providers: `${{ VAR }}`, and the requests of `http` targets.
         self._forget("unfilled-braces", "targets[")
         own = [problem for problem in self.problems if self._is_in_target(problem)]
@@ -270,6 +272,7 @@ class _SuiteReader:
             checks=self.data.get("checks"),
             evaluators=self.data.get("execution", {}).get("evaluators") or [],
             reply=self.data.get("reply"),
+            output_schema=self.data.get("output_schema"),
             tools=self._tools(),
             max_tool_rounds=self.data.get("max_tool_rounds", MOST_ROUNDS),
             words_known=not self.checked.refuses("variants"),
@@ -383,6 +386,14 @@ class _SuiteTexts:
             self.problems.append(self.source.violation(Violation(fault.code, (*path, "file"), fault.message)))
             return NO_WORDS
         return expand(text, self.scope, in_file(self.reporter(write_path(path)), file))
+
+    def schema(self, file: str, path: DocumentPath) -> Any:
+        """The JSON Schema in a file."""
+        try:
+            return read_document(self.files.read(file), file)
+        except FileFault as fault:
+            self.problems.append(self.source.violation(Violation(fault.code, path, fault.message)))
+            return None
 
     def targets(self, written: Any, path: DocumentPath) -> Any:
         """The targets of a suite. The requests of a service are filled in again with each call, so `{{ '{{' }}` stays

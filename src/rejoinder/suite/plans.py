@@ -22,6 +22,7 @@ from rejoinder.model import (
     Extract,
     FilePart,
     Item,
+    JsonSchema,
     Level,
     Message,
     OtherPart,
@@ -65,6 +66,7 @@ class Course(Struct, frozen=True):
     plan: Plan | None
     user: User | None
     whole: tuple[ConversationCheck, ...]
+    output_schema: JsonSchema | None = None
 
 
 At = Callable[[str], str]

@@ -164,6 +164,9 @@ class SharedSettings(ProviderSettings, frozen=True, kw_only=True):
         "The system prompt where neither the case nor the suite has one.",
         _types("string", "object"),
     ] = None
+    output_schema: Annotated[
+        Any, _defined("outputSchema"), "The JSON Schema of its replies where neither the case nor the suite has one."
+    ] = None
     timeout_seconds: Annotated[Seconds | None, "The most seconds that one request may take."] = None
     auth: Annotated[
         TokenCommand | None, "How the bearer token of each request is got and renewed (targets over HTTP)."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.model.providers import PROVIDER_NAMES, row_of
+from rejoinder.model.providers import PROVIDER_NAMES, list_providers, row_of
 from rejoinder.placeholders import requested_in
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation
+from rejoinder.suite.schema_files import OUTPUT_SCHEMA, SchemaFault, refuse_as_output
 
 KEEPS_HISTORY = "it keeps the conversation itself: a reply from the cache would leave it behind"
 SENT = ("url", "headers", "body")
@@ -39,6 +40,55 @@ def find_faults_of_auth(target: dict[str, Any], path: DocumentPath) -> Iterator[
         elif key := next(iter(keys & {"api_key", "apiKey"}), None):
             message = f"a target has either `auth` or `{key}`: each request has one token"
             yield Violation("conflicting-keys", (*place, "auth"), message, key=True)
+
+
+def find_faults_of_output_schema(target: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """An `output_schema` that is not a JSON Schema, that the provider cannot send, or that is given twice."""
+    provider = str(target["provider"]).lower()
+    name = PROVIDER_NAMES.get(provider)
+    everything = {key: value for _, part in settings_in(target, path) for key, value in part.items()}
+    for place, settings in settings_in(target, path):
+        for key in OUTPUT_SCHEMA:
+            if settings.get(key) is None:
+                continue
+            try:
+                refuse_as_output(settings[key])
+            except SchemaFault as fault:
+                yield Violation(fault.code, (*place, key), fault.message)
+            if name is not None and not row_of(name).structured:
+                message = f"a `{provider}` target cannot be sent an output schema. {no_structured_output()}"
+                yield Violation("no-structured-output", (*place, key), message, key=True)
+            other = next((one for one in ("json_schema", "jsonSchema") if one in everything), None)
+            if (other := other or find_answer_form(everything)) is not None:
+                message = f"`{other}` sets the form of replies too; keep one of them"
+                yield Violation("conflicting-keys", (*place, key), message, key=True)
+
+
+def no_structured_output() -> str:
+    """The remedy if a target cannot be sent an output schema."""
+    return f"Check the replies with `json_schema` instead; these providers take one: {list_providers(structured=True)}."
+
+
+def find_answer_form(settings: Mapping[str, Any]) -> str | None:
+    """The field of a target's `extra_body` that sets the form of replies, if there is one."""
+    for name in ("extra_body", "extraBody"):
+        for form in _ANSWER_FORMS:
+            if _has(settings.get(name), form):
+                return ".".join((name, *form))
+    return None
+
+
+_ANSWER_FORMS = (
+    *(("response_format",), ("text", "format"), ("output_config", "format"), ("output_format",)),
+    *(("generationConfig", name) for name in ("responseSchema", "responseJsonSchema", "responseMimeType")),
+)
+"""The fields of requests that set the form of a reply, in all wire formats."""
+
+
+def _has(value: Any, path: tuple[str, ...]) -> bool:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is not None
 
 
 def _never_cached(target: dict[str, Any]) -> str:

@@ -33,9 +33,10 @@ from rejoinder.suite.configuration import Project, configuration_files
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations, is_in_target
+from rejoinder.suite.schema_files import OUTPUT_SCHEMA, output_schema_of, read_document, with_output_schemas
 from rejoinder.suite.services import find_service_faults
 from rejoinder.suite.source import Source, read_source
-from rejoinder.suite.target_rules import find_faults_of_auth, find_faults_of_cache
+from rejoinder.suite.target_rules import find_faults_of_auth, find_faults_of_cache, find_faults_of_output_schema
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
 from rejoinder.suite.tools import read_tools
@@ -43,7 +44,10 @@ from rejoinder.words.numbers import listed, plural
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
 _OWN_FIELDS = frozenset(
-    ["name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings", "tools"]
+    (
+        *("name", "provider", "judge_target", "judgeTarget", "workers", "system_prompt", "systemPrompt", "settings"),
+        *("tools", *OUTPUT_SCHEMA),
+    )
 )
 _LEFT_OUT = object()
 _HIDDEN_SETTINGS = frozenset(
@@ -113,7 +117,14 @@ class Targets:
                 found.append(source.violation(Violation(fault.code, (*path, "file"), fault.message)))
                 return ""
 
-        entries = with_system_prompts(written, ("targets",), read)
+        def read_schema(file: str, path: DocumentPath) -> Any:
+            try:
+                return read_document(files.read(file), file)
+            except FileFault as fault:
+                found.append(source.violation(Violation(fault.code, path, fault.message)))
+                return None
+
+        entries = with_system_prompts(with_output_schemas(written, ("targets",), read_schema), ("targets",), read)
         self.add(source, entries, found)
         self.texts |= files.digests
 
@@ -394,6 +405,7 @@ def _target(entry: dict[str, Any], file: str) -> Target:
         judge_target=settings.get("judge_target", settings.get("judgeTarget")),
         workers=row_of(provider).workers or settings.get("workers"),
         system_prompt=settings.get("system_prompt", settings.get("systemPrompt")),
+        output_schema=output_schema_of(settings),
         tools=read_tools(settings.get("tools", ())),
         file=file,
     )
@@ -434,6 +446,7 @@ _FINDERS = (
     find_conflicts_of_target,
     find_faults_of_cache,
     find_faults_of_auth,
+    find_faults_of_output_schema,
     find_command_faults,
     find_service_faults,
 )

@@ -2,7 +2,7 @@
 
 Cases are checked one by one as they are loaded, and their targets at the end. A problem that another target or another
 machine would solve (no target, no key, a target that cannot be asked here) is a warning. A problem in the files (a
-missing module, script or embedding target) is an error.
+missing module, script or embedding target, an output schema that the target's API does not take) is an error.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Readiness:
         """Recordings of targets that answer with recorded conversations."""
         self._tools: set[tuple[bytes, str | None]] = set()
         """The tools that were reviewed, with the target that is offered them."""
+        self._schemas: set[tuple[str, str]] = set()
+        """The places of output schemas that were reviewed, with the target that is sent them."""
         self._servers: list[tuple[McpTools, CasePlace, str]] = []
         """MCP servers, each with the place of its declaration."""
 
@@ -75,6 +77,7 @@ class Readiness:
         yield from self._review_recording(case, suite, place)
         folders = (str(Path(suite.path).parent), suite.root)
         yield from self._review_tools(case, suite, folders, place)
+        yield from self._review_output_schema(case, suite, place)
         for check in checks:
             yield from _review_code(check, folders, place)
             yield from _review_embeddings(check, case, suite, place)
@@ -140,6 +143,16 @@ class Readiness:
             yield place.problem("duplicate-id", at, message)
         elif target is not None and (error := roles.find_tools_fault(case, target)) is not None:
             yield place.problem("unusable-tools", at, _in_one_line(error), severity="warning")
+
+    def _review_output_schema(self, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+        """Whether the targets can be sent the output schema of the case. A target's own is reviewed with the target."""
+        for target in _candidates(case, suite):
+            if is_plugin(target.provider) or case.output_schema is None:
+                continue
+            looked_at = case.output_schema.at, target.name
+            if looked_at not in self._schemas and (error := roles.find_output_schema_fault(case, target)) is not None:
+                yield place.problem("no-structured-output", looked_at[0], _in_one_line(error))
+            self._schemas.add(looked_at)
 
     def _is_new(self, check: AnyCheck, case: Case) -> bool:
         if not isinstance(check, _NEEDS_MORE) and not check.in_workspace:

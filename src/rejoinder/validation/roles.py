@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
-from rejoinder.model import Case, Check, Compare, Judged, Semantic, Suite, Target, for_target, kind_of, walk_case
+from rejoinder.model import (
+    Case,
+    Check,
+    Compare,
+    Judged,
+    Kind,
+    Semantic,
+    Suite,
+    Target,
+    for_target,
+    kind_of,
+    walk_case,
+)
 from rejoinder.model.providers import CALLABLE, list_providers, row_of
 from rejoinder.model.tools import McpTools, Tool, allows
 from rejoinder.providers import wordllama
 from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
+from rejoinder.suite.schema_files import OUTPUT_SCHEMA, output_schema_of
 from rejoinder.suite.target_names import check_target
+from rejoinder.suite.target_rules import find_answer_form, no_structured_output
 from rejoinder.suite.targets import is_known_provider, resolve
 from rejoinder.words.numbers import listed
 
@@ -42,8 +57,8 @@ def pair_of(suite: Suite, case: Case, target_name: str | None) -> Pair:
         [fault] = check_target(target_name, suite.targets)
         known = f"; the targets are {', '.join(suite.targets)}" if suite.targets else ""
         raise UsageError(fault.message, None if fault.lists_known else f"A model is named as provider/model{known}.")
-    case = for_target(case, target)
-    asked = _with_settings(suite, target, case.variant) if case.variant else target
+    asked = with_variant(suite, target, case.variant)
+    case = for_target(case, asked)
     judge_name = _judge_name(suite, case, target)
     judge = find_target(suite, judge_name) if judge_name else target
     if judge is None and _asks_judge(case):
@@ -91,6 +106,20 @@ def find_tools_fault(case: Case, target: Target) -> UsageError | None:
     return None if twice is None else UsageError(f"case `{case.id}`: {twice}")
 
 
+def find_output_schema_fault(case: Case, target: Target, kind: Kind = "candidate") -> UsageError | None:
+    """Why the target of a case, or a rival, cannot be sent an output schema, if it cannot."""
+    if not schema_of(case, kind, target):
+        return None
+    said = f"case `{case.id}` has an `output_schema`, and"
+    if target.provider != CALLABLE and not info_of(target.provider).structured:
+        what = f"{said} target `{target.name}` ({target.provider}) cannot be sent one"
+        return UsageError(what, no_structured_output())
+    form = find_answer_form(target.settings)
+    if form is None:
+        return None
+    return UsageError(f"{said} `{form}` of target `{target.name}` sets the form of replies too", "Keep one of them.")
+
+
 def find_two_tools(tools: tuple[Tool, ...]) -> str | None:
     """A name that two tools share, if any."""
     names = [tool.name for tool in tools]
@@ -110,14 +139,21 @@ def find_idle_faults(tool: Tool) -> Iterator[str]:
             yield f"a fault names the tool `{fault.tool}`, which `allow` of server `{tool.name}` leaves out"
 
 
-def _with_settings(suite: Suite, target: Target, variant: str) -> Target:
+_MaybeTarget = TypeVar("_MaybeTarget", Target, Target | None)
+
+
+def with_variant(suite: Suite, target: _MaybeTarget, variant: str) -> _MaybeTarget:
     """A target with the settings of a variant, which win however either of them spells a setting."""
+    if target is None:
+        return target
     changed = next((one.settings for one in suite.variants if one.name == variant), {})
     if not changed:
         return target
     names = normalize_keys(changed).keys()
     kept = {name: value for name, value in target.settings.items() if names.isdisjoint(normalize_keys({name: value}))}
-    return structs.replace(target, settings={**changed, **kept}, variant=variant)
+    schema = output_schema_of(changed) or target.output_schema
+    changed = {name: value for name, value in changed.items() if name not in OUTPUT_SCHEMA}
+    return structs.replace(target, settings={**changed, **kept}, output_schema=schema, variant=variant)
 
 
 class NoTarget(UsageError):
@@ -235,3 +271,14 @@ def other_targets(pair: Pair, *, vectors: bool = True) -> Iterator[Target]:
             find_embedder(pair.suite, check.target) if isinstance(check, Semantic) and vectors else None,
         )
         yield from (target for target in targets if target is not None)
+
+
+def schema_of(case: Case, kind: Kind, target: Target | None) -> str:
+    """The output schema that a call of a case is sent with. A rival gets the schema of the case or the suite, or else
+    its own, and not that of the target that it is compared with."""
+    schema = case.output_schema
+    if kind == "candidate":
+        return "" if schema is None else schema.document
+    if kind != "rival" or target is None:
+        return ""
+    return schema.document if schema is not None and not schema.of_target else target.output_schema or ""
