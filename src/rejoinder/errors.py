@@ -173,6 +173,7 @@ WARNINGS = {
     "unknown-provider": "A provider is not known.",
     "unusable-target": "A target has settings that cannot be used.",
     "unusable-tools": "The target of a case cannot be offered its tools.",
+    "no-structured-output": "The target of a case cannot be sent its output schema.",
     "no-workspace": "A check reads the workspace of an agent, and the target is not an agent.",
     "model-of-openrouter": "A model has the name that OpenRouter gives it.",
     "no-target": "No target is set for a case.",

@@ -188,8 +188,6 @@ def row_of(provider: str) -> ProviderInfo:
     return PROVIDERS.get(provider) or ProviderInfo()
 
 
-def list_providers(*, embeds: bool = False, structured: bool = False) -> str:
-    """The providers of this version, for a message; `embeds`: only providers with embeddings; `structured`: only
-    providers that take an output schema."""
-    rows = ((name, info) for name, info in PROVIDERS.items() if info.embeds or not embeds)
-    return ", ".join(sorted(name for name, info in rows if info.structured or not structured))
+def list_providers(*, embeds: bool = False) -> str:
+    """The providers of this version, for a message; `embeds`: only providers with embeddings."""
+    return ", ".join(sorted(name for name, info in PROVIDERS.items() if info.embeds or not embeds))

@@ -141,14 +141,5 @@ def plan_with_output_check(plan: Plan | None, check: JsonSchema) -> Plan | None:
 
 
 def with_output_check(level: Level, check: JsonSchema) -> Level:
-    """The level with one more check, and all levels of its follow-ups likewise."""
-    return structs.replace(level, items=(Item(check), *(_followed_up_with(item, check) for item in level.items)))
-
-
-def _followed_up_with(item: Item, check: JsonSchema) -> Item:
-    group, follow_up = item.check, item.follow_up
-    if isinstance(group, GROUPS):
-        group = structs.replace(group, items=tuple(_followed_up_with(inner, check) for inner in group.items))
-    if follow_up is not None:
-        follow_up = structs.replace(follow_up, level=with_output_check(follow_up.level, check))
-    return Item(group, follow_up)
+    """The level with one more check, which its follow-ups inherit."""
+    return structs.replace(level, items=(Item(check), *level.items))

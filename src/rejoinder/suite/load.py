@@ -21,7 +21,7 @@ from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, Wri
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.given_target import add_given
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
-from rejoinder.suite.schema_files import read_document, with_output_schema, with_output_schemas
+from rejoinder.suite.schema_files import read_output_document, with_output_schema, with_output_schemas
 from rejoinder.suite.services import FILLED_LATER, is_service
 from rejoinder.suite.source import Place, Source, SuiteText, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
@@ -390,7 +390,7 @@ class _SuiteTexts:
     def schema(self, file: str, path: DocumentPath) -> Any:
         """The JSON Schema in a file."""
         try:
-            return read_document(self.files.read(file), file)
+            return read_output_document(self.files.read(file), file)
         except FileFault as fault:
             self.problems.append(self.source.violation(Violation(fault.code, path, fault.message)))
             return None

@@ -16,6 +16,8 @@ from rejoinder.suite.yaml_syntax import parse
 OUTPUT_SCHEMA = ("output_schema", "outputSchema")
 """The spellings of the key."""
 
+NO_MAPPING = "an output schema is a mapping, as in `type: object`"
+
 ReadDocument = Callable[[str, DocumentPath], Any]
 """Returns the JSON Schema in a file that is named at a place; None, with a recorded problem, if there is none."""
 
@@ -42,6 +44,14 @@ def read_document(text: str, written: str) -> Any:
     return document.data if document is not None else None
 
 
+def read_output_document(text: str, written: str) -> dict[str, Any]:
+    """The output schema in a file. Raises FileFault."""
+    document = read_document(text, written)
+    if not isinstance(document, dict):
+        raise FileFault("invalid-schema", NO_MAPPING)
+    return document
+
+
 def refuse_unusable(document: Any) -> None:
     """Raises SchemaFault if a document is not a JSON Schema, or would take too long."""
     try:
@@ -57,7 +67,7 @@ def refuse_unusable(document: Any) -> None:
 def refuse_as_output(document: Any) -> None:
     """Like `refuse_unusable`, for a schema that is sent. APIs take only mappings."""
     if not isinstance(document, dict):
-        raise SchemaFault("invalid-schema", "an output schema is a mapping, as in `type: object`")
+        raise SchemaFault("invalid-schema", NO_MAPPING)
     refuse_unusable(document)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.model.providers import PROVIDER_NAMES, list_providers, row_of
+from rejoinder.model.providers import PROVIDER_NAMES, row_of
 from rejoinder.placeholders import requested_in
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation
-from rejoinder.suite.schema_files import OUTPUT_SCHEMA, SchemaFault, refuse_as_output
+from rejoinder.suite.schema_files import OUTPUT_SCHEMA, SchemaFault, refuse_unusable
 
 KEEPS_HISTORY = "it keeps the conversation itself: a reply from the cache would leave it behind"
 SENT = ("url", "headers", "body")
 """Settings that make up a request of an `http` target."""
+NO_STRUCTURED_OUTPUT = "Its API has none, or its requests are your own. Check the replies with `json_schema` instead."
 NOT_CACHED = "Remove `cache: true`; the target is asked in every run then."
 
 
@@ -49,24 +50,19 @@ def find_faults_of_output_schema(target: dict[str, Any], path: DocumentPath) -> 
     everything = {key: value for _, part in settings_in(target, path) for key, value in part.items()}
     for place, settings in settings_in(target, path):
         for key in OUTPUT_SCHEMA:
-            if settings.get(key) is None:
-                continue
+            if not isinstance(settings.get(key), dict):
+                continue  # the schema of suites has said so, or the file could not be read
             try:
-                refuse_as_output(settings[key])
+                refuse_unusable(settings[key])
             except SchemaFault as fault:
                 yield Violation(fault.code, (*place, key), fault.message)
             if name is not None and not row_of(name).structured:
-                message = f"a `{provider}` target cannot be sent an output schema. {no_structured_output()}"
+                message = f"a `{provider}` target cannot be sent an output schema. {NO_STRUCTURED_OUTPUT}"
                 yield Violation("no-structured-output", (*place, key), message, key=True)
             other = next((one for one in ("json_schema", "jsonSchema") if one in everything), None)
             if (other := other or find_answer_form(everything)) is not None:
                 message = f"`{other}` sets the form of replies too; keep one of them"
                 yield Violation("conflicting-keys", (*place, key), message, key=True)
-
-
-def no_structured_output() -> str:
-    """The remedy if a target cannot be sent an output schema."""
-    return f"Check the replies with `json_schema` instead; these providers take one: {list_providers(structured=True)}."
 
 
 def find_answer_form(settings: Mapping[str, Any]) -> str | None:

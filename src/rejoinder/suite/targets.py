@@ -33,7 +33,7 @@ from rejoinder.suite.configuration import Project, configuration_files
 from rejoinder.suite.document_paths import DocumentPath, write_path
 from rejoinder.suite.rules import find_conflicts_of_target
 from rejoinder.suite.schema import Violation, find_unknown_schema, find_violations, is_in_target
-from rejoinder.suite.schema_files import OUTPUT_SCHEMA, output_schema_of, read_document, with_output_schemas
+from rejoinder.suite.schema_files import OUTPUT_SCHEMA, output_schema_of, read_output_document, with_output_schemas
 from rejoinder.suite.services import find_service_faults
 from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.target_rules import find_faults_of_auth, find_faults_of_cache, find_faults_of_output_schema
@@ -119,7 +119,7 @@ class Targets:
 
         def read_schema(file: str, path: DocumentPath) -> Any:
             try:
-                return read_document(files.read(file), file)
+                return read_output_document(files.read(file), file)
             except FileFault as fault:
                 found.append(source.violation(Violation(fault.code, path, fault.message)))
                 return None

@@ -79,8 +79,21 @@ def _check_settings(body: Json) -> None:
     # Zero asks for the prompt to be cached, and for nothing else.
     require(limit >= 0, "max_tokens: must be greater than or equal to 0")
     require(temperature is None or (is_number(temperature) and 0 <= temperature <= 1), "temperature: range: 0..1")
+    form = as_object(as_object(body.get("output_config")).get("format"))
+    if form:
+        require(form.get("type") == "json_schema", "output_config.format.type: Input should be 'json_schema'")
+        require("schema" in form, "output_config.format.schema: Field required")
+        _check_closed(as_object(form["schema"]))
     budget = as_object(body.get("thinking")).get("budget_tokens")
     require(budget is None or budget < limit, "`max_tokens` must be greater than `thinking.budget_tokens`.")
+
+
+def _check_closed(schema: Json) -> None:
+    closed = schema.get("type") != "object" or schema.get("additionalProperties") is False
+    text = "For 'object' type, 'additionalProperties' must be explicitly set to false"
+    require(closed, f"output_config.format.schema: {text}")
+    for inner in filter(None, (*as_object(schema.get("properties")).values(), schema.get("items"))):
+        _check_closed(as_object(inner))
 
 
 def _check_system(system: Any) -> None:

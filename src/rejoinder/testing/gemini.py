@@ -93,6 +93,12 @@ def _check(received: Received, extra: Collection[str]) -> None:
     body = require_object(received, "Invalid JSON payload received.")
     _check_names(body, REQUEST_FIELDS | frozenset(extra), "")
     _check_names(as_object(_field(body, "generationConfig")), CONFIG_FIELDS, "generation_config")
+    config = as_object(_field(body, "generationConfig"))
+    schemas = [name for name in ("responseSchema", "responseJsonSchema") if _field(config, name) is not None]
+    is_json = _field(config, "responseMimeType") == "application/json"
+    text = "Response schema in the generation config is only supported with a response mime type of application/json."
+    require(is_json or not schemas, text)
+    require(len(schemas) < 2, "Only one of response_schema and response_json_schema may be set.")
     contents = as_list(body.get("contents"))
     require(contents, "* GenerateContentRequest.contents: contents is not specified\n")
     for index, content in enumerate(contents):

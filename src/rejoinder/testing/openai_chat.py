@@ -5,6 +5,7 @@ checks of a body that all of its endpoints share.
 from __future__ import annotations
 
 import base64
+import re
 import sys
 import time
 from array import array
@@ -37,7 +38,35 @@ def check_chat(received: Received, extra: Collection[str]) -> None:
     message = "Unsupported parameter: 'max_tokens' is not supported with this model."
     hint = " Use 'max_completion_tokens' instead."
     require(not refused, message + hint, code="unsupported_parameter", param="max_tokens")
+    form = as_object(body.get("response_format"))
+    if form.get("type") == "json_schema":
+        check_form(as_object(form.get("json_schema")), "response_format.json_schema")
     check_messages(body)
+
+
+def check_form(form: Json, where: str) -> None:
+    """Check structured output: its name, and the rules of strict schemas."""
+    name = form.get("name")
+    require_field(name is not None, f"{where}.name")
+    fits = isinstance(name, str) and re.fullmatch(r"[\w-]{1,64}", name)
+    text = f"Invalid '{where}.name': string does not match pattern."
+    require(fits, text, code="invalid_value", param=f"{where}.name")
+    schema = as_object(form.get("schema"))
+    where = f"Invalid schema for response_format '{name}'"
+    require(schema.get("type") == "object", f"{where}: schema must be a JSON Schema of 'type: \"object\"'.")
+    if form.get("strict"):
+        _check_strict(schema, where)
+
+
+def _check_strict(schema: Json, where: str) -> None:
+    properties = as_object(schema.get("properties"))
+    if schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        require(closed, f"{where}: 'additionalProperties' is required to be supplied and to be false.")
+        told = set(as_list(schema.get("required"))) == set(properties)
+        require(told, f"{where}: 'required' is required to be an array including every key in properties.")
+    for inner in filter(None, (*properties.values(), schema.get("items"), *as_list(schema.get("anyOf")))):
+        _check_strict(as_object(inner), where)
 
 
 def check_messages(body: Json) -> None:

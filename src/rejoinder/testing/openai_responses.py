@@ -8,6 +8,7 @@ from typing import Any
 
 from rejoinder.testing.api import Asked, Endpoint, require
 from rejoinder.testing.openai_chat import (
+    check_form,
     read_body,
     require_field,
     require_items,
@@ -36,6 +37,9 @@ _CONTINUES = ("previous_response_id", "conversation", "prompt")
 def _check(received: Received, extra: Collection[str]) -> None:
     body = read_body(received, RESPONSES_FIELDS | frozenset(extra))
     require_model(body)
+    form = as_object(as_object(body.get("text")).get("format"))
+    if form.get("type") == "json_schema":
+        check_form(form, "text.format")
     given, continues = body.get("input"), any(body.get(name) for name in _CONTINUES)
     require_field(given is not None or continues, "input")
     if given is None or isinstance(given, str):

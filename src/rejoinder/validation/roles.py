@@ -30,7 +30,7 @@ from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.suite.schema_files import OUTPUT_SCHEMA, output_schema_of
 from rejoinder.suite.target_names import check_target
-from rejoinder.suite.target_rules import find_answer_form, no_structured_output
+from rejoinder.suite.target_rules import NO_STRUCTURED_OUTPUT, find_answer_form
 from rejoinder.suite.targets import is_known_provider, resolve
 from rejoinder.words.numbers import listed
 
@@ -113,7 +113,7 @@ def find_output_schema_fault(case: Case, target: Target, kind: Kind = "candidate
     said = f"case `{case.id}` has an `output_schema`, and"
     if target.provider != CALLABLE and not info_of(target.provider).structured:
         what = f"{said} target `{target.name}` ({target.provider}) cannot be sent one"
-        return UsageError(what, no_structured_output())
+        return UsageError(what, NO_STRUCTURED_OUTPUT)
     form = find_answer_form(target.settings)
     if form is None:
         return None

@@ -7,7 +7,9 @@ whole, and those that we did not write are raw: layouts fold long ones, and make
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from rejoinder.model import Result, Status
@@ -63,6 +65,10 @@ class ConversationView(Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     """The system prompt, as it was sent."""
     system_size: str = ""
     """`1,204 characters`."""
+    output_schema: str = ""
+    """The JSON Schema that was sent with each request, as text."""
+    output_schema_size: str = ""
+    """`12 lines`."""
     turns: tuple[TurnView, ...] = ()
     checks: tuple[CheckView, ...] = ()
     """Of the whole conversation."""
@@ -98,6 +104,7 @@ class ConversationView(Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
 def view_conversation(result: Result, row: RowView | None = None, system: str = "") -> ConversationView:
     """`system`: the system prompt that was sent, if it is known."""
     row = row_of(result, 0) if row is None else row
+    schema = _schema_text(result.raw_request.output_schema)
     return ConversationView(
         row=row,
         has_id=result.id_written,
@@ -107,6 +114,8 @@ def view_conversation(result: Result, row: RowView | None = None, system: str = 
         reasons=tuple(_reasons(result, row)),
         system=system,
         system_size=count(len(system), "character") if system else "",
+        output_schema=schema,
+        output_schema_size=count(schema.count("\n") + 1, "line") if schema else "",
         turns=tuple(view_turns(result, {} if row.same_as is None else repeated_turns(result.turns))),
         checks=tuple(map(view_check, result.conversation_checks)),
         steps=tuple(StepView(step.step, step.name, step.status) for step in result.steps),
@@ -120,6 +129,10 @@ def view_conversation(result: Result, row: RowView | None = None, system: str = 
         paid=price_words(result.cost, result.usage, result.cost_breakdown) if row.used else "",
         cost_parts=_cost_parts(result),
     )
+
+
+def _schema_text(schema: Any) -> str:
+    return "" if schema is None else msgspec.json.format(msgspec.json.encode(schema), indent=2).decode()
 
 
 def _reasons(result: Result, row: RowView) -> Iterator[Reason]:

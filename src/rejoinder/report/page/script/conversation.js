@@ -69,12 +69,16 @@ function diffView(diff) {
     })];
 }
 
-/** The request as it was sent; repeated messages are dimmed. @param {Node_} node @returns {Child} */
-function requestView({ turn: { sent }, before }) {
+/** The request as it was sent; repeated messages are dimmed. @param {Node_} node @param {Conversation} talk @returns {Child} */
+function requestView({ turn: { sent }, before }, { output_schema: schema }) {
   if (!sent) return null;
   return fold(`Request as sent, ${sent.size}`, () => h('div.wire',
-    [...before.slice(0, sent.kept), ...sent.added].map(({ role, content }, n) => h(n < sent.kept ? 'div.old' : 'div', h('span', plain(role)), h('div', textView(content))))));
+    [...before.slice(0, sent.kept), ...sent.added].map(({ role, content }, n) => h(n < sent.kept ? 'div.old' : 'div', h('span', plain(role)), h('div', textView(content)))),
+    schema && h('div', h('span', 'output schema'), h('div', textView(schema)))));
 }
+
+/** The JSON Schema that was sent with each request, folded. @param {Conversation} talk @returns {Child} */
+const schemaView = ({ output_schema: schema, output_schema_size: size }) => schema && fold(`Output schema, ${size}`, () => saidView(schema));
 
 /** A turn that passed may still break what has to hold of the whole conversation. @param {Turn} turn */
 const turnOutcome = ({ outcome, broke = [] }) => outcome === 'passed' && broke[0] ? broke[0].state : outcome;
@@ -112,7 +116,7 @@ function turnView(node, talk, title) {
     messageView('User', 'asked', askedView(turn.prompt), turn.hint && h('p.note', 'Hint: ', plain(turn.hint))),
     messageView(talk.row.target, 'said', thinking && fold(`Thinking, ${turn.thought}`, () => saidView(thinking)),
       replyView(turn), againstView(turn, talk), notesView(notes)),
-    h('div.under', requestView(node), actions.turn.map(make => make(turn, talk))),
+    h('div.under', requestView(node, talk), actions.turn.map(make => make(turn, talk))),
     h('div.checks', own, hanging(-1)));
 }
 
@@ -225,6 +229,7 @@ function conversationView(talk, siblings) {
       whyView(talk), notesView([...notes, ...told]), h('div.below', h('div', trailView(talk)), h('span.acts', compareView(talk, siblings), actions.conversation.map(make => make(talk))))),
     fork && h('p.note.from', 'From run ', foreign(fork.run), fork.turns > 1 ? `, turn 1 to ${fork.turns}` : ', turn 1', ': not asked again.'),
     systemView(talk),
+    schemaView(talk),
     roots.map(node => turnView(node, talk)),
     error && h('section.turn', h('div.th', h('h2', `Error on turn ${error.turn}`), h('span', plain(error.type))), textView(error.message)),
     checks.length > 0 && h('section.turn', { 'aria-label': 'Whole conversation' }, h('div.th', h('h2', 'Whole conversation')), h('div.checks', checks.map((check, n) => checkView(check, [n], null, talk)))),

@@ -139,6 +139,8 @@ interface Conversation {
   reasons?: {where?: string, what: string, text: string, silent?: boolean, turn?: number | null, said?: string}[];
   system?: string;
   system_size?: string;
+  output_schema?: string;
+  output_schema_size?: string;
   turns?: Turn[];
   checks?: Check[];
   steps?: {step: number, name: string | null, status: string}[];
