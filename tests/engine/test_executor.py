@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from rejoinder.engine.plan import JobFinder, plan, reference_of
+from rejoinder.engine.plan import Job, JobFinder, plan, reference_of
 from rejoinder.engine.run import start_run
+from rejoinder.errors import UsageError
+from rejoinder.model import Suite
 from rejoinder.runs.loading import load_options
 from rejoinder.runs.options import Limits, Pace, RunOptions
 from rejoinder.runs.report import RunReport
@@ -116,4 +120,26 @@ def test_jobs_of_data_sets_are_found_by_reference(project: Project) -> None:
         found = finder.find(reference_of(job))
         assert (found.number, found.trial, found.prepared.content) == (job.number, job.trial, job.prepared.content)
     assert Path(there[0].path) == file
-    assert asyncio.iscoroutinefunction(ProcessExecutor.play)
+    assert inspect.iscoroutinefunction(ProcessExecutor.play)
+
+
+def test_references_are_found_in_any_order_by_one_walk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs come out of order if a target has `workers`, and if several processes share a plan."""
+    cases = [{"id": f"c{n}", "prompt": f"{n}", "checks": [{"match": "*"}]} for n in range(200)]
+    file = project.write("evals.yaml", {"target": "scripted/x", "evals": cases})
+    suites = load_suites([file], load_options(RunOptions()))[0]
+    jobs = list(plan(suites, RunOptions()))
+    walks = 0
+
+    def counted(suites: list[Suite], options: RunOptions) -> Iterator[Job]:
+        nonlocal walks
+        walks += 1
+        return plan(suites, options)
+
+    monkeypatch.setattr("rejoinder.engine.plan.plan", counted)
+    finder = JobFinder(suites, RunOptions())
+    order = Random(1).sample(jobs, len(jobs))
+    assert [finder.find(reference_of(job)).number for job in order] == [job.number for job in order]
+    assert walks == 1
+    with pytest.raises(UsageError, match="is not the same here"):
+        finder.find(reference_of(jobs[0])._replace(number=999))

@@ -124,22 +124,33 @@ def reference_of(job: Job) -> JobReference:
 
 
 class JobFinder:
-    """Finds jobs again by reference. Rows of data sets are read anew."""
+    """Finds jobs again by reference, in any order: the plan is walked once, and jobs on the way wait until they are
+    asked for. A job that is asked for a second time is found by a new walk. Rows of data sets are read again."""
 
     def __init__(self, suites: list[Suite], options: RunOptions) -> None:
         self._suites = suites
         self._options = options
         self._jobs: Iterator[Job] = iter(())
         self._next = inf
+        self._passed: dict[int, Job] = {}
+        """Jobs that the walk has passed and nobody has asked for yet."""
 
     def find(self, reference: JobReference) -> Job:
-        if reference.number < self._next:
-            self._jobs, self._next = plan(self._suites, self._options), 0
-        job = next(job for job in self._jobs if job.number == reference.number)
-        self._next = job.number + 1
-        if reference_of(job) != reference:
+        job = self._passed.pop(reference.number, None) or self._walk_to(reference.number)
+        if job is None or reference_of(job) != reference:
             raise UsageError(f"the suite {reference.suite} is not the same here: case `{reference.case}` is missing")
         return job
+
+    def _walk_to(self, number: int) -> Job | None:
+        if number < self._next:
+            self._jobs, self._next = plan(self._suites, self._options), 0
+            self._passed.clear()
+        for job in self._jobs:
+            self._next = job.number + 1
+            if job.number == number:
+                return job
+            self._passed[job.number] = job
+        return None
 
 
 def place_of(job: Job) -> Place:

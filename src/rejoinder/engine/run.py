@@ -46,7 +46,9 @@ def start_run(
     return start(suites, options, observer, Origin(executor=executor))
 
 
-def replay_run(recorded: RecordedRun, options: RunOptions, observer: Observer | None = None) -> RunReport:
+def replay_run(
+    recorded: RecordedRun, options: RunOptions, observer: Observer | None = None, executor: Executor | None = None
+) -> RunReport:
     """Play a recorded run again without calls: its recorded answers are the only ones.
 
     A run that ended with its first failure had conversations in progress; every recorded one is played again.
@@ -59,12 +61,16 @@ def replay_run(recorded: RecordedRun, options: RunOptions, observer: Observer | 
     free = options.changed(budget_usd=None, budget_tokens=None, fail_fast=False)
     answers = structs.replace(REPLAY, runs=(str(folder.path),), fork=options.answers.fork)
     suites = recorded.suites(asks=False)
-    origin = Origin("replay", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy)
+    origin = Origin("replay", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy, executor=executor)
     return start(suites, structs.replace(free, answers=answers), observer, origin)
 
 
 def grade_run(
-    recorded: RecordedRun, suites: list[Suite], options: RunOptions, observer: Observer | None = None
+    recorded: RecordedRun,
+    suites: list[Suite],
+    options: RunOptions,
+    observer: Observer | None = None,
+    executor: Executor | None = None,
 ) -> tuple[RunReport, RunReport]:
     """New grades of a run's replies, and the grades that it had. Only judges are called, and only for what they were
     not called before."""
@@ -76,11 +82,13 @@ def grade_run(
         old = read_run(recorded)
         if old is None:
             old = derive_run(recorded, recorded.copies() or recorded.suites(asks=False))
-        origin = Origin("grade", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy)
+        origin = Origin("grade", EarlierRuns((recorded,)), recorded.root, not recorded.uses_copy, executor=executor)
         return old, start(suites, options, observer, origin)
 
 
-def merge_runs(parts: tuple[RecordedRun, ...], observer: Observer | None = None) -> RunReport:
+def merge_runs(
+    parts: tuple[RecordedRun, ...], observer: Observer | None = None, executor: Executor | None = None
+) -> RunReport:
     """One run of the parts that `--shard` made. No call is made now; `resume` makes those that no part has."""
     first = parts[0]
     for part in parts:
@@ -96,12 +104,13 @@ def merge_runs(parts: tuple[RecordedRun, ...], observer: Observer | None = None)
     later = later.changed(runs=tuple(str(part.folder.path) for part in parts))
     answers = structs.replace(MERGE, runs=later.answers.runs, fork=later.answers.fork)
     suites = first.suites(asks=False)
-    origin = Origin("merge", EarlierRuns(parts), first.root, not first.uses_copy, resumed_with=later)
+    earlier, sealed = EarlierRuns(parts), not first.uses_copy
+    origin = Origin("merge", earlier, first.root, sealed, executor=executor, resumed_with=later)
     return start(suites, structs.replace(later, answers=answers), observer, origin)
 
 
 def fork_run(
-    recorded: RecordedRun, options: RunOptions, observer: Observer | None = None
+    recorded: RecordedRun, options: RunOptions, observer: Observer | None = None, executor: Executor | None = None
 ) -> tuple[RunReport, str | None]:
     """A new run of one conversation of another, which differs from a turn on, as the options' `Fork` says; and the name
     of the target whose turns it takes over, if it is not one that is asked now."""
@@ -142,7 +151,7 @@ def fork_run(
         system_prompt=before.selection.system_prompt,
         fork=structs.replace(fork, run=folder.id, folder=str(folder.path), of=fork.of or taken or ""),
     )
-    origin = Origin(root=recorded.root, sealed=not recorded.uses_copy, prefix=tape)
+    origin = Origin(root=recorded.root, sealed=not recorded.uses_copy, prefix=tape, executor=executor)
     report = start(suites_called(suites, fork.suite), options, observer, origin)
     return report, taken if selection.targets and taken not in selection.targets else None
 
@@ -154,6 +163,7 @@ def resume_run(
     *,
     retry_errors: bool = False,
     suites: list[Suite] | None = None,
+    executor: Executor | None = None,
 ) -> RunReport:
     """Go on with a run: recorded calls are not made again, except, with `retry_errors`, those that failed. `suites`:
     those of the run, where the caller has made them."""
@@ -186,7 +196,7 @@ def resume_run(
             history, again = sources.retry_errors(history)
             run = structs.replace(run, asked_again=run.asked_again + again)
         refuse_closed(setup, sources.told if history is None else {**sources.told, **history.told})
-        execution = Execution(setup, sources, folder, recorded.root)
+        execution = Execution(setup, sources, folder, recorded.root, executor)
         return execution.work(run, history, observer or Observer(), spent)
 
 

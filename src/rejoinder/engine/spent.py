@@ -13,7 +13,7 @@ from rejoinder.model.spending import NOTHING, Amount
 from rejoinder.providers.registry import info_of
 from rejoinder.runs.earlier import EarlierRuns
 from rejoinder.runs.folder import RunFolder
-from rejoinder.runs.journal import History, Told, read_journal
+from rejoinder.runs.journal import History, Told, read_journal, read_journals
 from rejoinder.runs.ledger import Asks, Ledger
 from rejoinder.runs.names import file_of
 from rejoinder.runs.secrets import Mask
@@ -35,8 +35,7 @@ def read_spent(setup: Setup, folder: RunFolder, mask: Mask, parts: EarlierRuns) 
 
     ledger = Ledger(free, priced, in_usd=limits.budget_usd is not None)
     history = read_journal(folder.journal, mask, ledger)
-    for part in parts.recorded:
-        read_journal(part.folder.journal, part.mask_for(setup.mask), ledger)
+    read_journals(parts.journals(setup.mask), ledger)
     if not ledger.unknown:
         return history, ledger.spent
     known = {**parts.told(setup.mask), **history.told}

@@ -11,7 +11,7 @@ from rejoinder.model import Suite, Target
 from rejoinder.model.results import Place
 from rejoinder.providers.settings import model_of
 from rejoinder.runs.folder import RunFolder, list_grades, runs_folder
-from rejoinder.runs.journal import Told, read_journal
+from rejoinder.runs.journal import Told, read_journals
 from rejoinder.runs.names import name_of
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.results import read_results
@@ -56,12 +56,12 @@ class EarlierRuns(Struct, frozen=True):
 
     def told(self, mask: Mask) -> dict[str, Told]:
         """Their answers, those of the first run first. A call that failed in one may have an answer in another."""
-        answers: dict[str, Told] = {}
+        return read_journals(self.journals(mask)).told
+
+    def journals(self, mask: Mask) -> Iterator[tuple[Path, Mask]]:
+        """Their journals, each with the mask that reads it."""
         for run in self.recorded:
-            for key, told in read_journal(run.folder.journal, run.mask_for(mask)).told.items():
-                if key not in answers or answers[key].reply is None:
-                    answers[key] = told
-        return answers
+            yield run.folder.journal, run.mask_for(mask)
 
     def with_grades(self) -> EarlierRuns:
         """Also the grades that were made of them, the latest first: a judge is not called again for the same."""

@@ -4,15 +4,18 @@ The file is append-only, one JSON record per line. `asked` reaches the operating
 disk (fdatasync) before the caller continues. A call with `asked` but no `told` is *in doubt*: only such calls can be
 made twice. `journal_writer` writes the records.
 
-A torn last line is removed when the journal is reopened. Damage anywhere else is an error that names the line.
+A torn last line is removed when the journal is reopened. Damage anywhere else is an error that names the line. A
+record of a type that this version does not know is damage, unless it says `"skippable": true`: later versions may add
+such records, and earlier ones read the rest.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct, structs
@@ -91,6 +94,15 @@ class Failed(Struct, frozen=True, tag="failed", omit_defaults=True):
 
 
 Record: TypeAlias = Opened | Asked | Told | Priced | Failed
+_decode = msgspec.json.Decoder(Record).decode
+_TYPES = frozenset(kind.__struct_config__.tag for kind in get_args(Record))
+
+
+class _Other(Struct, frozen=True):
+    """A record of a type that this version does not know."""
+
+    type: str
+    skippable: bool = False
 
 
 class History(Struct, frozen=True):
@@ -111,18 +123,11 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
     asked: set[str] = set()
     heard: Counter[str] = Counter()
     in_doubt = size = 0
-    decode = msgspec.json.Decoder(Record).decode
     with open_file(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):
             if not line.endswith(b"\n"):
                 break  # torn by a crash in the middle of a write
-            try:
-                record = decode(mask.reveal(line) if mask else line)
-            except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-                raise JournalError(
-                    f"line {number} of {path} is damaged: {decoding_reason(error)}",
-                    "The lines before it are intact. Restore the file from a copy, or start a new run.",
-                ) from None
+            record = _decoded(line, number, path, mask)
             size += len(line)
             if isinstance(record, Told):
                 told[record.key] = record
@@ -141,7 +146,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
             elif isinstance(record, Priced):
                 if record.key in told:
                     told[record.key] = told[record.key].at(record.price)
-            else:
+            elif isinstance(record, Opened):
                 _refuse_other_format(record, path)
                 in_doubt = record.in_doubt
                 asked.clear()
@@ -152,6 +157,38 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
     return History(told, in_doubt + len(asked), size, +heard)
 
 
+def read_journals(journals: Iterable[tuple[Path, Mask]], ledger: Ledger | None = None) -> History:
+    """What several journals hold, read as one: parts of a run, or runs that answers are taken from. Of several answers
+    to a call the first one counts, and a reply counts more than a failure. Nothing can be appended to them."""
+    told: dict[str, Told] = {}
+    heard: Counter[str] = Counter()
+    in_doubt = 0
+    for path, mask in journals:
+        history = read_journal(path, mask, ledger)
+        in_doubt += history.in_doubt
+        heard.update(history.heard)
+        for key, one in history.told.items():
+            if key not in told or told[key].reply is None:
+                told[key] = one
+    calls = {key: times for key, times in heard.items() if key not in told or told[key].reply is None}
+    return History(told, in_doubt, 0, calls)
+
+
+def _decoded(line: bytes, number: int, path: Path, mask: Mask) -> Record | _Other:
+    """A record; one of an unknown type only if it may be skipped."""
+    try:
+        return _decode(mask.reveal(line) if mask else line)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeError):
+            other = msgspec.json.decode(line, type=_Other)
+            if other.skippable and other.type not in _TYPES:
+                return other
+        raise JournalError(
+            f"line {number} of {path} is damaged: {decoding_reason(error)}",
+            "The lines before it are intact. Restore the file from a copy, or start a new run.",
+        ) from None
+
+
 def _refuse_other_format(record: Opened, path: Path) -> None:
     if not OLDEST_FORMAT <= record.format <= FORMAT:
         raise JournalError(
@@ -160,7 +197,7 @@ def _refuse_other_format(record: Opened, path: Path) -> None:
         )
 
 
-def _enter(record: Record, ledger: Ledger) -> None:
+def _enter(record: Record | _Other, ledger: Ledger) -> None:
     if isinstance(record, Asked):
         ledger.asked(record.key, (record.suite, record.target), record.most)
     elif isinstance(record, Told):
@@ -169,5 +206,5 @@ def _enter(record: Record, ledger: Ledger) -> None:
         ledger.failed(record.key, charged=record.charged)
     elif isinstance(record, Priced):
         ledger.priced(record.key, record.price)
-    else:
+    elif isinstance(record, Opened):
         ledger.taken_up()
