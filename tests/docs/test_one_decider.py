@@ -44,7 +44,8 @@ READERS = {
 """The layouts that may read them: a role for a verdict of a view, and verdicts of comparisons and gates."""
 
 
-PERCENT = re.compile(r" ?%")
+PERCENT = re.compile(r" ?%(?!})")
+"""`%}` ends a tag of a template."""
 UNITS = re.compile(r" ?(?:ms|min|h|seconds?|minutes?|hours?)\b| s\b")
 SECONDS = re.compile(r"s\b")
 """Behind a number with a format: `{name}s` may be a plural of a name."""
@@ -258,8 +259,8 @@ def test_layouts_lose_no_row_of_unequal_lists() -> None:
 # Rates
 
 
-DIVIDERS = ("model/", "stats/", "runs/", "views/")
-"""The packages that count and decide."""
+DIVIDERS = ("model/", "stats/", "runs/", "views/", "bench/")
+"""The packages that count and decide; published benchmarks have figures of their own."""
 SHARES = {
     "cli/live.py",  # progress
     "report/page/marks.py",  # the widths of a bar's parts

@@ -250,7 +250,10 @@ def test_nothing_is_opened_to_play_a_run(project: Project, module: Callable[[str
     first = play(project, "run", "evals.yaml", code=0)
     (project.folder / f"{name}.py").unlink()
     sys.modules.pop(name)
-    assert essence(play(project, "replay", code=0)) == essence(first)
+    again = play(project, "replay", code=0)
+    assert first["run"]["digests"].pop("code").keys() == {f"{name}.py"}
+    assert "code" not in again["run"]["digests"]  # a receipt names no code that was not there
+    assert essence(again) == essence(first)
 
 
 # Runs that were cut off, taken up, replayed.

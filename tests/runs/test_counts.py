@@ -202,7 +202,6 @@ def test_each_of_several_targets_has_its_own_figures(project: Project) -> None:
         assert one.score is not None and one.score.mean == 1.0
     shown = project.run("show", "--verbose", code=None)
     assert "  recovery  it: after follow-up 1: 4 of 4" in shown
-    assert "  score     it: mean 1" in shown and "            other: mean 1" in shown
     assert "            other: pass^2 100%" in shown
     assert "  metrics   it: m 0 over 2 cases" in shown
 

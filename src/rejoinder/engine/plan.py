@@ -133,7 +133,7 @@ class JobFinder:
         self._jobs: Iterator[Job] = iter(())
         self._next = inf
         self._passed: dict[int, Job] = {}
-        """Jobs that the walk has passed and nobody has asked for yet."""
+        """Jobs that the walk has passed and that were not asked for yet."""
 
     def find(self, reference: JobReference) -> Job:
         job = self._passed.pop(reference.number, None) or self._walk_to(reference.number)

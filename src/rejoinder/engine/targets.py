@@ -32,7 +32,6 @@ from rejoinder.providers.shared import Exchange
 from rejoinder.runs.options import RunOptions
 from rejoinder.runs.secrets import Mask, names_secret
 from rejoinder.runs.target_identity import identity_of
-from rejoinder.words.numbers import listed
 
 if TYPE_CHECKING:
     from rejoinder.prices.price_list import PriceList
@@ -260,10 +259,9 @@ class OpenTarget:
         """The known models nearest to one that the provider does not have."""
         if error.status != 404 or self.model is None or not self.is_billed:
             return ""
-        from rejoinder.prices.model_list import nearest_models
+        from rejoinder.prices.model_list import nearest_words
 
-        near = nearest_models(self.target.provider, self.model)
-        return f"; known models are {listed([f'`{name}`' for name in near])}" if near else ""
+        return nearest_words(self.target.provider, self.model)
 
 
 def _refuse_cache_of_keeper(opened: OpenTarget) -> None:

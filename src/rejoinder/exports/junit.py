@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from rejoinder.model import CaseStatus
-from rejoinder.model.boards import parts_of
-from rejoinder.model.figures import NoRate
+from rejoinder.model.figures import Rate
+from rejoinder.views.board import rates_of
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
 from rejoinder.views.conversation import view_conversation
 from rejoinder.views.course import course_words
@@ -143,34 +143,24 @@ def properties_of(test: Tried) -> Iterator[tuple[str, str]]:
     yield "rejoinder.passed", str(test.passed)
     if first.needed is not None:
         yield "rejoinder.needed", f"{first.needed[0]} of {first.needed[1]}"
-    found = test.rate if test.trials > 1 else None
-    if found is not None:
-        yield from _rate_properties(found.rate, found.interval)
+    yield from _rate_properties(test.rate if test.trials > 1 else None)
 
 
 def properties_of_run(run: Run) -> Iterator[tuple[str, str]]:
     """Its id and its pass rate or, if there is no common one, the rate of each target, variant or pair:
     `rejoinder.pass_rate[gpt-5-terse]`, as in the names of tests."""
     yield "rejoinder.run", run.run.id
-    whole = run.summary.rate
-    if not isinstance(whole, NoRate):
-        yield from _rate_properties(whole.rate, whole.interval)
-    elif whole.is_of_several:
-        for one in parts_of(run.run, run.summary):
-            inside = "-".join(name for name in (one.target, one.variant) if name)
-            if not isinstance(one.part.rate, NoRate):
-                yield from _rate_properties(one.part.rate.rate, one.part.rate.interval, f"[{inside}]")
+    for name, found in rates_of(run.run, run.summary):
+        yield from _rate_properties(found, f"[{name}]" if name else "")
 
 
-def _rate_properties(
-    rate: float | None, interval: tuple[float, float] | None, behind: str = ""
-) -> Iterator[tuple[str, str]]:
-    if rate is None:
+def _rate_properties(found: Rate | None, behind: str = "") -> Iterator[tuple[str, str]]:
+    if found is None or found.rate is None:
         return
-    yield f"rejoinder.pass_rate{behind}", f"{rate:.6g}"
-    if interval is not None:
-        yield f"rejoinder.ci_low{behind}", f"{interval[0]:.6g}"
-        yield f"rejoinder.ci_high{behind}", f"{interval[1]:.6g}"
+    yield f"rejoinder.pass_rate{behind}", f"{found.rate:.6g}"
+    if found.interval is not None:
+        yield f"rejoinder.ci_low{behind}", f"{found.interval[0]:.6g}"
+        yield f"rejoinder.ci_high{behind}", f"{found.interval[1]:.6g}"
 
 
 def _seconds(seconds: float) -> str:

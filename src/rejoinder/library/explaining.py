@@ -27,7 +27,8 @@ def explain(found: Result | CaseVerdict) -> str:
 def _explain_case(case: CaseVerdict) -> str:
     where = case.target if case.variant is None else f"{case.target}, {case.variant}"
     counted = f"{case.passed} of {case.trials} passed"
-    if case.status not in _SIGNS:
+    sign = _SIGNS.get(case.status)
+    if sign is None:
         return f"{safe(case.id)} on {safe(where)}: {safe(case.why) or case.status}, {counted}"
-    title = f"{_SIGNS[case.status]} {safe(case.id)} on {safe(where)}: {safe(case.title)} ({counted})"
+    title = f"{sign} {safe(case.id)} on {safe(where)}: {safe(case.title)} ({counted})"
     return f"{title}\n  {safe(case.why)}"

@@ -95,12 +95,13 @@ def match_models(
     return [model.id for model in chosen if model.id in allowed]
 
 
-def nearest_models(provider: str, model: str, most: int = 3) -> list[str]:
-    """The models of a provider whose names are nearest to an unknown name; empty if the name is known."""
+def nearest_words(provider: str, model: str, most: int = 3) -> str:
+    """Behind an error: the models of a provider whose names are nearest to an unknown name; empty if it is known."""
     from difflib import get_close_matches
 
     known = [one.model for one in known_models() if one.provider == provider]
-    return [] if model in known else get_close_matches(model, known, n=most)
+    near = [] if model in known else get_close_matches(model, known, n=most)
+    return f"; known models are {listed([f'`{name}`' for name in near])}" if near else ""
 
 
 def select_models(

@@ -8,7 +8,7 @@ from rejoinder.bench.figures import Figure
 from rejoinder.bench.table import Benchmark
 from rejoinder.report.styled import EMPTY, Form, Line, line, safe
 from rejoinder.report.tables import Column, write_table
-from rejoinder.words.numbers import rate_range
+from rejoinder.words.numbers import percent_to, rate_range
 
 
 def write_benchmarks(rows: Sequence[tuple[Benchmark, bool]], form: Form) -> Iterator[Line]:
@@ -49,7 +49,7 @@ def _value(figure: Figure) -> str:
     if figure.value is None:
         return "-"
     if figure.unit == "%":
-        return f"{figure.value:.1%}"
+        return percent_to(figure.value, 1)
     return f"{figure.value:.2f} {figure.unit}".strip()
 
 

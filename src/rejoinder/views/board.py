@@ -212,6 +212,17 @@ def rate_of(part: Part) -> Rate | None:
     return None if isinstance(part.rate, NoRate) else part.rate
 
 
+def rates_of(receipt: Receipt, summary: Summary) -> Iterator[tuple[str, Rate | None]]:
+    """The pass rate of a run, without a name, or that of each target, variant or pair, by its name (`gpt-5-terse`),
+    if they have no common one."""
+    whole = summary.rate
+    if not (isinstance(whole, NoRate) and whole.is_of_several):
+        yield "", rate_of(summary)
+        return
+    for one in parts_of(receipt, summary):
+        yield "-".join(name for name in (one.target, one.variant) if name), rate_of(one.part)
+
+
 def share_of(rate: Rate | NoRate) -> Share:
     if isinstance(rate, NoRate):
         return Share("", "", no_rate_words(rate))

@@ -208,7 +208,12 @@ def thousands(number: int) -> str:
 
 def percent(rate: float, cases: int, interval: Interval | None = None) -> str:
     """A rate as it is printed: `70%`, `93.4%`. What is not all is never `100%`, and what is not none never `0%`."""
-    return f"{share_number(rate, digits_of(cases, interval))}%"
+    return percent_to(rate, digits_of(cases, interval))
+
+
+def percent_to(rate: float, digits: int) -> str:
+    """The same with this many decimals, as published tables have them."""
+    return f"{share_number(rate, digits)}%"
 
 
 def digits_of(cases: int, interval: Interval | None) -> int:

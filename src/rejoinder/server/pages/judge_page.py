@@ -210,7 +210,7 @@ def _more(desk: Desk, run: str, digest: str, left: int, given: int) -> Child:
 
 
 def _without_label(desk: Desk, run: str, digest: str, labels: dict[str, LabelRow]) -> int:
-    """The number of replies of a run that the judge saw and nobody labelled."""
+    """The number of replies of a run that the judge saw and that have no label."""
     with suppress(ApiError):
         return sum(one.item.id not in labels for one in judged_in(desk.look(run), digest)) if run else 0
     return 0
@@ -220,7 +220,7 @@ def _without_label(desk: Desk, run: str, digest: str, labels: dict[str, LabelRow
 
 
 class HumanLabel(Struct, frozen=True):
-    """A label that somebody gave, with the reply and what the judge said."""
+    """A human label, with the reply and what the judge said."""
 
     run: str
     item: Item
@@ -244,7 +244,7 @@ def _given(desk: Desk, digest: str, labels: dict[str, LabelRow]) -> list[_Labell
             look = desk.look(run)
         except ApiError:
             continue
-        for one in judged_in(look, digest) if look.state != "damaged" else ():
+        for one in judged_in(look, digest) if not look.is_damaged else ():
             row = labels.get(one.item.id)
             if row is not None:
                 found.append(_LabelledReply(HumanLabel(run, one.item, row.label, row.note), one))
