@@ -118,7 +118,7 @@ class History(Struct, frozen=True):
 
 
 def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> History:
-    """What a journal holds; the ledger, if one is given, is told what was spent."""
+    """Read a journal; the ledger, if one is given, counts what was spent."""
     told: dict[str, Told] = {}
     asked: set[str] = set()
     heard: Counter[str] = Counter()
@@ -158,7 +158,7 @@ def read_journal(path: Path, mask: Mask, ledger: Ledger | None = None) -> Histor
 
 
 def read_journals(journals: Iterable[tuple[Path, Mask]], ledger: Ledger | None = None) -> History:
-    """What several journals hold, read as one: parts of a run, or runs that answers are taken from. Of several answers
+    """Read several journals as one: parts of a run, or runs that answers are taken from. Of several answers
     to a call the first one counts, and a reply counts more than a failure. Nothing can be appended to them."""
     told: dict[str, Told] = {}
     heard: Counter[str] = Counter()
