@@ -145,6 +145,7 @@ ERRORS = {
     "duplicate-id": "An id or a name is used twice.",
     "file-not-found": "A file does not exist.",
     "unknown-target": "There is no target of that name.",
+    "unknown-tool-set": "`tools` names a set that the suite does not have.",
     "missing-variable": "A template names a variable that does not exist.",
     "missing-secret": "A template names a secret that is not set.",
     "unknown-placeholder": "A command or a request has a placeholder that does not exist or is not allowed there.",

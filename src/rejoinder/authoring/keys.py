@@ -384,8 +384,8 @@ class Case(SuitePart, frozen=True, kw_only=True, repr_omit_defaults=True, rename
     """A simulated user, whose words a model thinks of."""
     shards: Shards | Mapping[str, Value] | None = None
     """One task whose pieces are sent together or one by one, to measure the cost of a conversation."""
-    tools: Sequence[Mapping[str, Value]] | None = None
-    """Tools that the model may call."""
+    tools: Sequence[str | Mapping[str, Value]] | None = None
+    """Tools that the model may call, or names of `tool_sets`."""
     max_tool_rounds: int | None = None
     """The number of times that the answers of tools are handed to the model in one turn; 10 by default."""
 
@@ -414,6 +414,9 @@ class Turn(TurnPrompt, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Values out of the reply, by name; later turns say them as {{ NAME }}."""
     window_size: int | None = None
     """The number of turns that the model is shown, including this one; all by default."""
+    tools: Sequence[str | Mapping[str, Value]] | None = None
+    """The tools that the model may call in this turn and its follow-ups, instead of the tools of suite and case; an
+    empty list: none."""
 
 
 class SuiteKeys:
@@ -444,8 +447,9 @@ class SuiteKeys:
         defaults: Case | Mapping[str, Value] | None = None,
         ready_followups: Literal["ladder", "doubt"] | None = None,
         conversation_checks: Sequence[Item] | None = None,
-        tools: Sequence[Mapping[str, Value]] | None = None,
+        tools: Sequence[str | Mapping[str, Value]] | None = None,
         max_tool_rounds: int | None = None,
+        tool_sets: Mapping[str, Sequence[str | Mapping[str, Value]]] | None = None,
         folder: str | Path = ".",
     ) -> None:
         """Write a suite.
@@ -477,9 +481,10 @@ class SuiteKeys:
             of fault, the answer) or `doubt` (are you sure, an authority disagrees, asked again), which also follow
             right replies.
         `conversation_checks`: Checks of the whole conversation, for every case of the suite.
-        `tools`: Tools that the model may call.
+        `tools`: Tools that the model may call, or names of `tool_sets`.
         `max_tool_rounds`: The number of times that the answers of tools are handed to the model in one turn; 10 by
             default.
+        `tool_sets`: Sets of tools, by name. `tools` of suite, cases, turns and targets take names of sets, too.
         """
         self._keys: dict[str, object] = {
             "name": name,
@@ -506,5 +511,6 @@ class SuiteKeys:
             "conversation_checks": conversation_checks,
             "tools": tools,
             "max_tool_rounds": max_tool_rounds,
+            "tool_sets": tool_sets,
         }
         self._given_folder = Path(folder)

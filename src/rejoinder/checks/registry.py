@@ -67,7 +67,7 @@ def _plain(kind: type[Check]) -> Callable[[Any, Context], Verdict] | None:
 
 def is_plain(case: Case) -> bool:
     """Whether a case has only checks on its replies, and no follow-ups, tools or simulated user."""
-    if case.user is not None or case.tools or any(replies_of(case)):
+    if case.user is not None or case.all_tools or any(replies_of(case)):
         return False
     for level in levels_of(case):
         for item in level.items:

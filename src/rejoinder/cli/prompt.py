@@ -39,7 +39,7 @@ from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.discover import find_files
 from rejoinder.suite.load import read_suite
 from rejoinder.suite.targets import resolve
-from rejoinder.validation.roles import with_variant
+from rejoinder.validation.roles import offers_of, with_variant
 from rejoinder.views.course import step_words
 
 _WITHOUT_WORDS = ("file-not-found", "empty-file")
@@ -169,7 +169,7 @@ class _Shown:
         self.case = case = for_target(case, target)
         self.mode: Mode = mode or (target.mode if target is not None else "lm")
         self.prompt: Prompt = format_case(case, suite.formatting, self.mode)
-        self.tools = case.tools + (target.tools if target is not None else ())
+        self.tools = offers_of(case, target)[0]
         self.later = list(_later_turns(case, suite.formatting))
         self.judges = format_judge_prompts(case, self.prompt, reply) if reply is not None else None
         self.outgoing: dict[str, Any] = {}

@@ -46,6 +46,8 @@ class CallMaker:
         self._turn = self._state
         """The state of the turn in progress; apart from the conversation if the turn is its control."""
         self._again = 0
+        self._has_begun = False
+        """Whether the candidate was asked for a turn."""
         self._counts: dict[Counter, int] = {}
         self._equal: dict[tuple[Kind, str], int] = {}
         """The number of equal calls made so far, by kind."""
@@ -58,14 +60,19 @@ class CallMaker:
         return self._offered
 
     def offer(self, tools: tuple[Offered, ...]) -> None:
-        """Let the candidate call these tools. Its replies depend on them."""
+        """Let the candidate call these tools in the next turns. Its replies depend on them."""
+        if tools == self._offered:
+            return
         self._offered = tools
-        self._state = self._first_state()
+        if self._has_begun:
+            _add(self._state, f"offered {msgspec.json.encode(tools).decode()}")
+        else:
+            self._state = self._first_state()
 
     def of_candidate(self, ask: Ask) -> Call:
         """The next turn."""
         prepared = self._job.prepared
-        self._turn, self._again = self._state, 0
+        self._turn, self._again, self._has_begun = self._state, 0, True
         fork = prepared.opening.fork
         if fork is not None and fork.system is not None and fork.turn == ask.turn:
             _add(self._state, fork.system)

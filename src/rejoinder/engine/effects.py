@@ -63,6 +63,8 @@ class Ask(Struct, frozen=True, gc=False):
     """How many of the messages, at their end, were not sent before."""
     window: int | None = None
     """How many turns are shown, if that is not all of them."""
+    step: int | None = None
+    """The planned turn that it belongs to."""
 
 
 class Simulate(Struct, frozen=True, gc=False):

@@ -242,6 +242,7 @@ def _turn_result(turn: Turn, target: Target, sent: SentMessages | None) -> TurnR
         finish_reason=reply.finish_reason or None,
         refusal=reply.refusal,
         tool_calls=reply.tool_calls,
+        offered=reply.offered,
         thinking=reply.thinking or None,
         request_id=reply.request_id or None,
         sent=sent,

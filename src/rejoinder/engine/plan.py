@@ -54,6 +54,7 @@ from rejoinder.validation.roles import (
     find_tools_fault,
     find_workspace_fault,
     judges_of,
+    offers_of,
     other_targets,
     pair_of,
     tools_of,
@@ -78,7 +79,9 @@ class Prepared(Pair, frozen=True):
     title: str
     """What reports call the case."""
     tools: tuple[Tool, ...] = ()
-    """The case's and the target's."""
+    """Every tool of the case, its turns and the target."""
+    offers: tuple[tuple[int, ...], ...] = ()
+    """Those that each planned turn is offered, as places in `tools`; empty if it is all of them."""
 
     @property
     def variant(self) -> str:
@@ -376,8 +379,17 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
         reply=case.reply,
     )
     digest = _digest(case, target_identity, prompt, target.mode)
-    title = title_of(case)
-    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, title, tools_of(pair))
+    more = title_of(case), tools_of(pair), _offers(pair)
+    return Prepared(suite, case, target, pair.judge, suite_name, prompt, opening, digest, *more)
+
+
+def _offers(pair: Pair) -> tuple[tuple[int, ...], ...]:
+    """The tools of each planned turn, if some turn has its own."""
+    plan = pair.case.plan
+    if plan is None or all(step.tools is None for step in plan.steps):
+        return ()
+    every = tools_of(pair)
+    return tuple(tuple(map(every.index, offer)) for offer in offers_of(pair.case, pair.target))
 
 
 def _forked(pair: Pair, fork: Fork) -> Pair:

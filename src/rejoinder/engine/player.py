@@ -143,7 +143,7 @@ class Player:
 
     async def _ask(self, ask: Ask) -> Reply | Failure | Stop:
         self.turn = ask.turn
-        if self._tools is not None and (failure := await self._tools.open()) is not None:
+        if self._tools is not None and (failure := await self._tools.open(ask.step)) is not None:
             return failure
         call = self.calls.afresh(ask) if ask.afresh else self.calls.of_candidate(ask)
         answer = await self._answer(with_brief(call, ask))
@@ -153,6 +153,8 @@ class Player:
             raise _BeginAnew
         if isinstance(answer, Reply) and not ask.afresh:
             self.calls.hear(answer)
+        if isinstance(answer, Reply) and self._tools is not None:
+            answer = structs.replace(answer, offered=tuple([one.name for one in self.calls.offered]))
         return answer
 
     async def _grade(self, effect: Grade) -> tuple[Verdict, ...]:

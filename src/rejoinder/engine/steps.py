@@ -63,7 +63,7 @@ def answer_back(talk: Talk, step: Step, cause: Cause, asked: Asked | None = None
     score: float | None = None
     while True:
         if asked is None:
-            ask = talk.next_ask(step.window_size)
+            ask = talk.next_ask(step.window_size, cause.step)
             reply = yield ask  # without a generator of its own: each costs a twentieth of a conversation
             if isinstance(reply, Stop) and talk.turns:
                 return Ended("failed", score, stopped=True)
@@ -113,7 +113,7 @@ def _remember(talk: Talk, step: Step, verdicts: tuple[Verdict, ...]) -> None:
 def _ask_afresh(talk: Talk, level: Level, expected: str | None) -> Part[Turn | None]:
     """The first turn in a new conversation; None where no reply came."""
     first = talk.turns[0]
-    reply = yield Ask(1, first.messages, afresh=True)
+    reply = yield Ask(1, first.messages, afresh=True, step=first.step)
     if not isinstance(reply, Reply):
         return None
     checks = tuple(item.check for item in level.items if item.check is not None)

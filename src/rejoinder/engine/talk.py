@@ -114,8 +114,9 @@ class Talk:
         self._history += messages
         self.prompt = prompt
 
-    def next_ask(self, window: int | None) -> Ask:
-        """The next turn: all that was said, or the system's words and the last turns."""
+    def next_ask(self, window: int | None, step: int | None = None) -> Ask:
+        """The next turn: all that was said, or the system's words and the last turns. `step`: the planned turn that it
+        belongs to."""
         number, fork = len(self.replies) + 1, self.opening.fork
         if fork is not None and number == fork.turn:
             before = len(self._history)
@@ -125,10 +126,10 @@ class Talk:
             self.prompts[-1:] = [self.prompt] if self.prompts else []  # judges see what the candidate was sent
         new = len(self._history) - self._starts[-1]
         if window is None or window >= len(self._starts):
-            return Ask(number, tuple(self._history), new=new)
+            return Ask(number, tuple(self._history), new=new, step=step)
         start = self._starts[-window]
         system = (one for one in self._history[:start] if one.role == "system")
-        return Ask(number, (*system, *self._history[start:]), new=new, window=window)
+        return Ask(number, (*system, *self._history[start:]), new=new, window=window, step=step)
 
     def hear(self, reply: Reply) -> None:
         self.replies.append(reply.text)

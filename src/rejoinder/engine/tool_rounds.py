@@ -45,28 +45,34 @@ class ToolRounds:
             return outcome
         return structs.replace(outcome, faults=faults, broken_off=tuple(self._broken_off))
 
-    async def open(self) -> Failure | None:
-        """Ask what tools there are, once; why they cannot be had, if they cannot."""
-        toolbox = self._toolbox
-        if toolbox.offered:
-            return None
-        listed: list[tuple[Listed, ...]] = []
-        for tool in toolbox.tools:
-            if isinstance(tool, ScriptedTool):
-                listed.append((listed_of(tool),))
-                continue
-            call = self._calls.to_list(Listing(tool))
-            answer = await self._shared(call, lambda call=call: self._listing(call))
-            if isinstance(answer, Failure):
-                return answer
-            try:
-                listed.append(read_listed(answer.text))
-            except msgspec.MsgspecError as error:
-                return Failure("tool", f"the recorded tools of `{tool.name}` cannot be read: {error}")
-        if (why := toolbox.offer(listed)) is not None:
+    async def open(self, step: int | None) -> Failure | None:
+        """Offer the tools of a turn; why they cannot be had, if they cannot."""
+        for source in self._toolbox.sources(step):
+            listed = await self.listed(source)
+            if isinstance(listed, Failure):
+                return listed
+        if (why := self._toolbox.offer(step)) is not None:
             return Failure("tool", why)
-        self._calls.offer(toolbox.offered)
+        self._calls.offer(self._toolbox.offered)
         return None
+
+    async def listed(self, source: int) -> tuple[Listed, ...] | Failure:
+        """The list of a declared tool, which is asked for it once."""
+        tool, known = self._toolbox.tools[source], self._toolbox.listed
+        if source in known:
+            return known[source]
+        if isinstance(tool, ScriptedTool):
+            known[source] = (listed_of(tool),)
+            return known[source]
+        call = self._calls.to_list(Listing(tool))
+        answer = await self._shared(call, lambda: self._listing(call))
+        if isinstance(answer, Failure):
+            return answer
+        try:
+            known[source] = read_listed(answer.text)
+        except msgspec.MsgspecError as error:
+            return Failure("tool", f"the recorded tools of `{tool.name}` cannot be read: {error}")
+        return known[source]
 
     async def play(self, ask: Ask, reply: Reply) -> Reply | Failure | Stop:
         """Answer the calls of a reply until the model has none left: the turn as a whole."""

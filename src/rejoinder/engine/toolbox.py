@@ -7,7 +7,7 @@ replayed. What a fault makes of an answer is computed each time; only the tool's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from hashlib import blake2b
 
@@ -64,26 +64,40 @@ class Toolbox:
 
     def __init__(self, job: Job) -> None:
         self.tools = job.prepared.tools
-        self.offered: tuple[Offered, ...] = ()
+        self.listed: dict[int, tuple[Listed, ...]] = {}
+        """The list of each declared tool, by its place in `tools`."""
+        self._offers = job.prepared.offers
         self._by_name: dict[str, Offered] = {}
+        """The tools that are offered in this turn."""
         self._seed = f"{job.prepared.case.id} {job.prepared.target.name} {job.prepared.variant} {job.trial}"
         self._made: Counter[tuple[int, str]] = Counter()
         """Calls of each tool, and of each declaration as a whole under the name ""."""
         self._landed: dict[tuple[int, int], list[int]] = {}
         """The turns in which each fault of each declaration landed."""
 
-    def offer(self, listed: list[tuple[Listed, ...]]) -> str | None:
-        """Take what each declared tool says there is; why that cannot be offered, if it cannot."""
-        for source, (tool, found) in enumerate(zip(self.tools, listed, strict=True)):
-            if (why := spoils_nothing(tool, found)) is not None:
+    @property
+    def offered(self) -> tuple[Offered, ...]:
+        return tuple(self._by_name.values())
+
+    def sources(self, step: int | None) -> Sequence[int]:
+        """The declared tools that are offered in a turn."""
+        return self._offers[step - 1] if self._offers and step is not None else range(len(self.tools))
+
+    def offer(self, step: int | None) -> str | None:
+        """Offer what the declared tools of a turn have; why that cannot be offered, if it cannot."""
+        if self._by_name and not self._offers:
+            return None
+        self._by_name = {}
+        for source in self.sources(step):
+            tool = self.tools[source]
+            if (why := spoils_nothing(tool, self.listed[source])) is not None:
                 return why
             server = tool.name if isinstance(tool, McpTools) else ""
-            for one in found:
+            for one in self.listed[source]:
                 name = offered_name(server, one.name)
                 if name in self._by_name:
                     return f"two tools are called `{name}`"
                 self._by_name[name] = Offered(name, one.description, one.parameters, one.name, server, source)
-        self.offered = tuple(self._by_name.values())
         return None
 
     def afresh(self) -> Toolbox:
@@ -115,8 +129,8 @@ class Toolbox:
         if place >= MOST_AT_ONCE:
             return Planned(known, answer=ToolAnswer(f"more than {MOST_AT_ONCE} calls at once", failed=True))
         if offered is None:
-            names = ", ".join(self._by_name)
-            what = f"there is no tool `{call.name[:LONGEST_NAME]}`; the tools are {names}"
+            names = f"the tools are {', '.join(self._by_name)}" if self._by_name else "no tool is offered now"
+            what = f"there is no tool `{call.name[:LONGEST_NAME]}`; {names}"
             return Planned(call, answer=ToolAnswer(what, failed=True))
         tool = self.tools[offered.source]
         arguments = call.arguments.strip() or "{}"

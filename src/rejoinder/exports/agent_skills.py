@@ -98,7 +98,7 @@ def _conversation(case: Case) -> Iterator[tuple[str, bool]]:
     yield "turns after the first are left out", case.plan is not None
     yield "the simulated user is left out", case.user is not None
     yield "conversation checks are left out", bool(case.conversation_checks)
-    yield "tools are left out", bool(case.tools)
+    yield "tools are left out", bool(case.all_tools)
     yield "follow-ups are left out", any(item.follow_up is not None for item in case.level.items)
 
 

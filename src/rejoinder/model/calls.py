@@ -249,6 +249,8 @@ class Reply(Struct, frozen=True, gc=False, omit_defaults=True):
     wanted_back: WantedBack | None = None
     first_token_s: float | None = None
     """Seconds until the first piece of a streamed reply."""
+    offered: tuple[str, ...] = ()
+    """The tools that the model could call, by the names that it sees. Not recorded: a player adds them."""
 
     def at(self, price: Cost) -> Reply:
         """The reply with its price."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from rejoinder.model.checks import AnyCheck, Check, Judged, Level, Quote, ReplyPart
 from rejoinder.model.messages import Role
+from rejoinder.model.tools import Tool
 
 OnFailure: TypeAlias = Literal["stop", "continue"]
 Aggregation: TypeAlias = Literal["mean", "min", "max"]
@@ -70,6 +71,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """Number of turns that the model sees, including this one; all by default."""
     reply: ReplyPart | None = None
     """The part of its replies that is checked; the case's by default."""
+    tools: tuple[Tool, ...] | None = None
+    """The tools that are offered in it and its follow-ups; the tools of suite and case by default."""
     needs: tuple[str, ...] = ()
     """The extracted values that its words or checks use."""
 

@@ -346,6 +346,8 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     finish_reason: str | None = None
     refusal: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
+    offered: tuple[str, ...] = ()
+    """The tools that the model could call, by the names that it sees."""
     thinking: str | None = None
     request_id: str | None = None
     messages: tuple[ChatMessage, ...] | None = None

@@ -15,7 +15,7 @@ from rejoinder.model.formats import Formatting, Mode
 from rejoinder.model.messages import Message, Part, TextPart
 from rejoinder.model.plans import Condition, ConversationCheck, Plan, User
 from rejoinder.model.providers import row_of
-from rejoinder.model.tools import MOST_ROUNDS, Tool
+from rejoinder.model.tools import MOST_ROUNDS, Tool, join_tools
 
 FollowUps: TypeAlias = Literal["first", "all"]
 Control: TypeAlias = Literal["afresh"]
@@ -123,6 +123,14 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[Tool, ...] = ()
     """Tools that the model may call: the suite's, then the case's own."""
     max_tool_rounds: int = MOST_ROUNDS
+
+    @property
+    def all_tools(self) -> tuple[Tool, ...]:
+        """Its tools, and the tools of its planned turns."""
+        tools = self.tools
+        for step in self.plan.steps if self.plan is not None else ():
+            tools = join_tools(tools, step.tools or ())
+        return tools
 
     def __repr__(self) -> str:
         variant = f" with {self.variant!r}" if self.variant else ""

@@ -79,6 +79,11 @@ class McpTools(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="mcp")
 Tool: TypeAlias = ScriptedTool | PythonTool | McpTools
 
 
+def join_tools(first: tuple[Tool, ...], second: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """The tools of two places. A tool that is declared in both, in the same words, is one tool."""
+    return (*first, *[tool for tool in second if tool not in first]) if first else second
+
+
 def runs_code(tool: Tool) -> bool:
     """Whether it runs code of the project on this machine."""
     return isinstance(tool, PythonTool) or (isinstance(tool, McpTools) and bool(tool.command))

@@ -108,6 +108,8 @@ def _turn_rows(turn: TurnView, signs: Mapping[Status, str], *, whole: bool, fold
         yield line((f"{indent}  Checked: ", "quiet"), turn.part)
     if turn.first_token:
         yield line((f"{indent}  {turn.first_token}", "quiet"))
+    if turn.offered:
+        yield line((f"{indent}  {turn.offered[0].upper()}{turn.offered[1:]}", "quiet"))
     for deed in deeds(turn.tools, turn.diff, continued=turn.continued, whole=whole):
         yield line((f"{indent}  {deed}", "quiet"))
     for check in turn.checks:

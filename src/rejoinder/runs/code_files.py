@@ -34,7 +34,7 @@ class CodeOfSuite:
                 self._add_target(target)
 
     def add(self, case: Case) -> None:
-        self._add_tools(case.tools)
+        self._add_tools(case.all_tools)
         for check in walk_case(case):
             self.is_run = self.is_run or isinstance(check, Code | PythonCheck | Custom)
             if isinstance(check, PythonCheck):

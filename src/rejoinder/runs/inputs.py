@@ -41,6 +41,7 @@ class _Parts(Struct):
     messages: Raw = _NOTHING
     output_schema: Raw = _NOTHING
     plan: Raw = _NOTHING
+    tools: Raw = Raw()
     user: Raw = _NOTHING
     expected_messages: Raw = _NOTHING
     variables: Raw = _NOTHING
@@ -61,7 +62,8 @@ def digests_of(suites: list[Suite], mask: Mask, given: GivenTarget | None = None
         checks.update(_hashed(_placeless(part), mask) for part in (case.level, case.reply, case.conversation_checks))
         schema = () if case.output_schema is _NOTHING else (case.output_schema,)
         said = map(_placeless, (case.messages, case.plan, case.user, case.expected_messages, *schema))
-        cases.add(_hashed(b"\n".join((case.id.encode(), *said, bytes(case.variables), case.variant.encode())), mask))
+        parts = [case.id.encode(), *said, bytes(case.variables), case.variant.encode(), bytes(case.tools)]
+        cases.add(_hashed(b"\n".join(parts if parts[-1] else parts[:-1]), mask))
     prompts |= {digest.encode() for suite in suites for digest in suite.files.values()}
     every = [target for suite in suites for target in suite.targets.values()]
     prompts |= {target.system_prompt.encode() for target in every if target.system_prompt}

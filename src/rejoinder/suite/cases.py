@@ -26,6 +26,7 @@ from rejoinder.model import (
 )
 from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote, ReplyPart
 from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
+from rejoinder.model.tools import Tool, join_tools
 from rejoinder.project.files import FileFault, in_quotes
 from rejoinder.project.plugins import known_checks
 from rejoinder.spelling import nearest
@@ -150,7 +151,7 @@ class CaseBuilder:
             followups=data.get("followups", defaults.followups),
             max_turns=data.get("max_turns", defaults.max_turns),
             control=data.get("control", defaults.control),
-            tools=defaults.tools + read_tools(self.texts.tree(data.get("tools", []), self._at("tools"))),
+            tools=self._tools(),
             max_tool_rounds=data.get("max_tool_rounds", defaults.max_tool_rounds),
             **self._trials(),
         )
@@ -181,6 +182,11 @@ class CaseBuilder:
             return course
         level, plan = with_output_check(course.level, check), plan_with_output_check(course.plan, check)
         return structs.replace(course, level=level, plan=plan, output_schema=check)
+
+    def _tools(self) -> tuple[Tool, ...]:
+        """The suite's tools, then its own."""
+        own = self.texts.tools(self.data["tools"], self._at("tools")) if "tools" in self.data else ()
+        return join_tools(self.defaults.tools, own)
 
     def _reply(self) -> ReplyPart | None:
         """The part of its replies that is checked."""
@@ -510,6 +516,12 @@ class CaseTexts:
 
     def tree(self, value: Any, at: str) -> Any:
         return templates.expand_tree(value, self.variables.for_text(), self.problems.reporter(at))
+
+    def tools(self, written: list[Any], at: str) -> tuple[Tool, ...]:
+        def unknown(position: int, message: str) -> None:
+            self.problem("unknown-tool-set", f"{at}[{position}]", message)
+
+        return read_tools(self.tree(written, at), self.context.defaults.tool_sets, unknown)
 
     def read_data(self, value: str, at: str) -> Any:
         path = self.text(value, at)

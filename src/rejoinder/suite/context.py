@@ -19,6 +19,7 @@ from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.templates import Scope
 from rejoinder.suite.text_files import TextFiles
+from rejoinder.suite.tools import ToolSets
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
@@ -71,6 +72,7 @@ class CaseDefaults(Struct, frozen=True, kw_only=True):
     output_schema: Any
     """As written."""
     tools: tuple[Tool, ...]
+    tool_sets: ToolSets
     max_tool_rounds: int
     words_known: bool
     """False if a variant is invalid: its prompt may be missing for that reason."""

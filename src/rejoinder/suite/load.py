@@ -29,7 +29,7 @@ from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
 from rejoinder.suite.targets import Targets, read_targets, strings_in
 from rejoinder.suite.templates import Report, Scope, expand, expand_variables, filled_by_cases, say_nothing
 from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
-from rejoinder.suite.tools import read_tools, server_of_metadata
+from rejoinder.suite.tools import ToolSets, read_tools, server_of_metadata
 from rejoinder.suite.walk import Walker
 from rejoinder.suite.yaml import paused_collector
 
@@ -208,7 +208,7 @@ class _SuiteReader:
         self._forget("unfilled-braces", "targets[")
         own = [problem for problem in self.problems if self._is_in_target(problem)]
         self.problems[:] = [problem for problem in self.problems if problem not in own]
-        targets.add(self.source, entries, own)
+        targets.add(self.source, entries, own, self._tool_sets())
         targets.complete = targets.complete and not self.checked.refuses("targets")
         if self.options.given is not None:
             add_given(targets, self.options.given, self.project)
@@ -274,6 +274,7 @@ class _SuiteReader:
             reply=self.data.get("reply"),
             output_schema=self.data.get("output_schema"),
             tools=self._tools(),
+            tool_sets=self._tool_sets(),
             max_tool_rounds=self.data.get("max_tool_rounds", MOST_ROUNDS),
             words_known=not self.checked.refuses("variants"),
             grading_known=not self.checked.explains("checks", "execution"),
@@ -286,7 +287,17 @@ class _SuiteReader:
         server = self.data.get("metadata", {}).get("mcp_server")
         if isinstance(server, dict) and {"name", "url"} <= server.keys():
             written = [*written, server_of_metadata(self.texts.tree(server, ("metadata", "mcp_server")))]
-        return read_tools(written)
+
+        def unknown(position: int, message: str) -> None:
+            self.problems.append(self.source.violation(Violation("unknown-tool-set", ("tools", position), message)))
+
+        return read_tools(written, self._tool_sets(), unknown)
+
+    def _tool_sets(self) -> ToolSets:
+        sets = self.data.get("tool_sets", {})
+        found = {name: read_tools(self.texts.tree(tools, ("tool_sets", name))) for name, tools in sets.items()}
+        self._forget("unfilled-braces", "tool_sets.")
+        return found
 
     def _formatting(self) -> Formatting:
         explicit = {**self.project.config.get("formatting", {}), **self.data.get("formatting", {})}

@@ -34,6 +34,7 @@ from rejoinder.model import (
     Words,
     follow_ups_of,
 )
+from rejoinder.model.tools import Tool
 from rejoinder.suite.assertions import ASSERTIONS, read_assertions, read_whole_assertions
 from rejoinder.suite.checks import Texts, compile_path, compile_pattern, read_check, read_items
 from rejoinder.suite.context import CaseDefaults
@@ -51,6 +52,8 @@ class StepTexts(Texts, Protocol):
     """Reads the words of planned turns."""
 
     def message(self, value: dict[str, Any], at: str) -> Message: ...
+
+    def tools(self, written: list[Any], at: str) -> tuple[Tool, ...]: ...
 
     def quoting(self, quotable: Quotable) -> None:
         """Set the names that later texts may quote."""
@@ -173,6 +176,7 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
             extracts=extracts,
             window_size=turn.get("window_size", window),
             reply=read_reply(turn["reply"], f"{place}.reply", texts) if "reply" in turn else None,
+            tools=texts.tools(turn["tools"], f"{place}.tools") if "tools" in turn else None,
         )
         steps.append(step)
         replies = None if replies is None or any(follow_ups_of(step.level)) else replies + 1

@@ -424,6 +424,7 @@ def _faults_of_plan(case: dict[str, Any], path: DocumentPath) -> Iterator[Violat
                 yield Violation("unknown-key", (*path, key), message, key=True, instead=advice.instead)
     for turn, place in _mappings(case.get("turns"), (*path, "turns")):
         yield from _conflicts_of_reply(turn, place)
+        yield from find_conflicts_of_tools(turn.get("tools"), (*place, "tools"))
         yield from _misplaced_tools(turn.get("messages"), (*place, "messages"))
         names = {"messages": "prompt", "input": "prompt", "expected_output": "expected", "assertions": "assert"}
         yield from find_two_names([(*place, key) for key in turn], names)
@@ -449,6 +450,9 @@ def _from(place: DocumentPath, other: DocumentPath) -> str:
 def find_conflicts_of_suite(suite: dict[str, Any]) -> Iterator[Violation]:
     """Contradictory keys of a suite."""
     yield from find_conflicts_of_tools(suite.get("tools"), ("tools",))
+    sets = suite.get("tool_sets")
+    for name, tools in sets.items() if isinstance(sets, dict) else ():
+        yield from find_conflicts_of_tools(tools, ("tool_sets", name))
     yield from _conflicts_of_reply(suite, ())
     metadata = suite.get("metadata")
     if isinstance(metadata, dict):

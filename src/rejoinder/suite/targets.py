@@ -39,7 +39,7 @@ from rejoinder.suite.source import Source, read_source
 from rejoinder.suite.target_rules import find_faults_of_auth, find_faults_of_cache, find_faults_of_output_schema
 from rejoinder.suite.templates import environment_names, expand_environment, sole_variable
 from rejoinder.suite.text_files import TextFiles, find_files_as_texts, with_system_prompts
-from rejoinder.suite.tools import read_tools
+from rejoinder.suite.tools import ToolSets, read_tools
 from rejoinder.words.numbers import listed, plural
 
 _KEY_SETTINGS = frozenset({"api_key", "apiKey"})
@@ -128,8 +128,8 @@ class Targets:
         self.add(source, entries, found)
         self.texts |= files.digests
 
-    def add(self, source: Source, entries: Any, found: Iterable[Problem] = ()) -> None:
-        """Merge the targets of a list. `found`: the problems inside its named targets."""
+    def add(self, source: Source, entries: Any, found: Iterable[Problem] = (), sets: ToolSets | None = None) -> None:
+        """Merge the targets of a list. `found`: the problems inside its named targets. `sets`: its suite's."""
         if not isinstance(entries, list):
             return
         seen: dict[str, list[Problem]] = {}
@@ -149,11 +149,13 @@ class Targets:
                 problems.append(source.violation(Violation("duplicate-id", (*here, "name"), message)))
                 continue
             first[name] = position
-            problems += self._put(entry, source, here)
+            problems += self._put(entry, source, here, sets)
         for name, problems in seen.items():
             self.faults[name] = list(problems_of_target(problems)) if is_of_agentv(source.file) else problems
 
-    def _put(self, entry: dict[str, Any], source: Source, here: DocumentPath) -> Iterator[Problem]:
+    def _put(
+        self, entry: dict[str, Any], source: Source, here: DocumentPath, sets: ToolSets | None
+    ) -> Iterator[Problem]:
         """Replace an earlier target of the same name."""
         name = entry["name"]
         self.entries.pop(name, None)
@@ -171,6 +173,8 @@ class Targets:
         judge = entry.get("grader_target") if of_agentv else None
         read = without_unread_settings(entry) if of_agentv else entry
         target = _target({"judge_target": judge, **read} if _is_text(judge) else read, source.file)
+        target, faults = _with_tools(target, entry, here, sets)
+        yield from map(source.violation, faults)
         self.entries[name] = TargetEntry(target, source, here)
 
     def settle_stand_ins(self, environment: Mapping[str, str]) -> None:
@@ -406,9 +410,23 @@ def _target(entry: dict[str, Any], file: str) -> Target:
         workers=row_of(provider).workers or settings.get("workers"),
         system_prompt=settings.get("system_prompt", settings.get("systemPrompt")),
         output_schema=output_schema_of(settings),
-        tools=read_tools(settings.get("tools", ())),
         file=file,
     )
+
+
+def _with_tools(
+    target: Target, entry: dict[str, Any], here: DocumentPath, sets: ToolSets | None
+) -> tuple[Target, list[Violation]]:
+    """The target with its tools, and the faults of these."""
+    inner, place, faults = entry.get("settings"), (*here, "tools"), list[Violation]()
+    written: Any = entry.get("tools", ())
+    if "tools" not in entry and isinstance(inner, dict) and "tools" in inner:
+        written, place = inner["tools"], (*here, "settings", "tools")
+
+    def unknown(position: int, message: str) -> None:
+        faults.append(Violation("unknown-tool-set", (*place, position), message))
+
+    return structs.replace(target, tools=read_tools(written, sets, unknown)), faults
 
 
 def _is_text(value: Any) -> TypeGuard[str]:

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
-from rejoinder.model.tools import Fault, McpTools, PythonTool, ScriptedTool, Tool
+from rejoinder.model.tools import Fault, McpTools, PythonTool, ScriptedTool, Tool, join_tools
+from rejoinder.spelling import did_you_mean
 
 KINDS = ("mcp", "python", "scripted")
+ToolSets: TypeAlias = Mapping[str, tuple[Tool, ...]]
+"""Named sets of tools."""
 
 
-def read_tools(entries: Iterable[Any]) -> tuple[Tool, ...]:
-    """Read tools. Faulty entries are left out: they are reported already."""
-    return tuple(
-        _read(entry) for entry in entries if isinstance(entry, dict) and sum(kind in entry for kind in KINDS) == 1
-    )
+def read_tools(
+    entries: Iterable[Any],
+    sets: ToolSets | None = None,
+    unknown: Callable[[int, str], None] = lambda _position, _message: None,
+) -> tuple[Tool, ...]:
+    """Read tools, and the tools of sets that are named. Faulty entries are left out: they are reported already.
+    `unknown` is called with the position of a name that is not a set, and a message."""
+    found: tuple[Tool, ...] = ()
+    known = sets or {}
+    for position, entry in enumerate(entries):
+        if isinstance(entry, str):
+            if entry not in known and unknown is not None:
+                unknown(position, f"there is no tool set `{entry}`{_advice(entry, sets)}")
+            found = join_tools(found, known.get(entry, ()))
+        elif isinstance(entry, dict) and sum(kind in entry for kind in KINDS) == 1:
+            found += (_read(entry),)
+    return found
+
+
+def _advice(name: str, sets: ToolSets | None) -> str:
+    if sets is None:
+        return "; sets are named in a suite, and only its own targets know them"
+    return did_you_mean(name, list(sets)) or "; `tool_sets` of the suite names sets"
 
 
 def server_of_metadata(server: dict[str, Any]) -> dict[str, Any]:

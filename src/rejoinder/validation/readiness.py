@@ -21,7 +21,7 @@ from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
 from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
 from rejoinder.model.providers import row_of
 from rejoinder.model.suite import COMMANDS_OF_TARGETS
-from rejoinder.model.tools import McpTools, PythonTool, Tool
+from rejoinder.model.tools import McpTools, PythonTool, Tool, join_tools
 from rejoinder.placeholders import words_without
 from rejoinder.providers.own_commands import words_of
 from rejoinder.providers.registry import is_plugin
@@ -126,7 +126,7 @@ class Readiness:
     def _review_tools_of(
         self, case: Case, target: Target | None, folders: tuple[str, ...], place: CasePlace
     ) -> Iterator[Problem]:
-        tools = case.tools + (target.tools if target is not None else ())
+        tools = join_tools(case.all_tools, target.tools if target is not None else ())
         looked_at = msgspec.json.encode(tools), target.name if target is not None else None
         if not tools or looked_at in self._tools:
             return
@@ -139,7 +139,7 @@ class Readiness:
                 self._servers.append((tool, place, at))
             for message in roles.find_idle_faults(tool):
                 yield place.problem("no-effect", at, message, severity="warning")
-        if (message := roles.find_two_tools(tools)) is not None:
+        if (message := roles.find_two_tools(case, target)) is not None:
             yield place.problem("duplicate-id", at, message)
         elif target is not None and (error := roles.find_tools_fault(case, target)) is not None:
             yield place.problem("unusable-tools", at, _in_one_line(error), severity="warning")

@@ -24,7 +24,7 @@ from rejoinder.model import (
     walk_case,
 )
 from rejoinder.model.providers import CALLABLE, list_providers, row_of
-from rejoinder.model.tools import McpTools, Tool, allows
+from rejoinder.model.tools import McpTools, Tool, allows, join_tools
 from rejoinder.providers import wordllama
 from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
@@ -92,17 +92,25 @@ def names_asked(suite: Suite, case: Case, candidate: str) -> Iterator[str]:
 
 
 def tools_of(pair: Pair) -> tuple[Tool, ...]:
-    """Tools that the target may call: its own and the tools of the case."""
-    return pair.case.tools + pair.target.tools
+    """Every tool that the target may call in some turn: its own, the case's and the planned turns' tools."""
+    return join_tools(pair.case.all_tools, pair.target.tools)
+
+
+def offers_of(case: Case, target: Target | None) -> list[tuple[Tool, ...]]:
+    """The tools that are offered in each planned turn, or in all turns of a case without a plan. Tools of a turn
+    replace the tools of suite and case; the target's are always offered."""
+    own = () if target is None else target.tools
+    steps = case.plan.steps if case.plan is not None else ()
+    turns = [step.tools for step in steps] or [None]
+    return [join_tools(case.tools if tools is None else tools, own) for tools in turns]
 
 
 def find_tools_fault(case: Case, target: Target) -> UsageError | None:
     """Why the tools of a case cannot be offered, if they cannot."""
-    tools = case.tools + target.tools
-    if tools and not row_of(target.provider).takes_tools:
+    if (case.all_tools or target.tools) and not row_of(target.provider).takes_tools:
         what = f"case `{case.id}` has tools, and target `{target.name}` ({target.provider}) cannot be offered any"
         return UsageError(what, "Agents have tools of their own, and take `mcp_servers`; models of APIs take `tools`.")
-    twice = find_two_tools(tools)
+    twice = find_two_tools(case, target)
     return None if twice is None else UsageError(f"case `{case.id}`: {twice}")
 
 
@@ -120,11 +128,13 @@ def find_output_schema_fault(case: Case, target: Target, kind: Kind = "candidate
     return UsageError(f"{said} `{form}` of target `{target.name}` sets the form of replies too", "Keep one of them.")
 
 
-def find_two_tools(tools: tuple[Tool, ...]) -> str | None:
-    """A name that two tools share, if any."""
-    names = [tool.name for tool in tools]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    return None if twice is None else f"two tools have the name `{twice}`"
+def find_two_tools(case: Case, target: Target | None) -> str | None:
+    """A name that two tools of one turn share, if any."""
+    for offer in offers_of(case, target):
+        names = [tool.name for tool in offer]
+        if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+            return f"two tools have the name `{twice}`"
+    return None
 
 
 def find_idle_faults(tool: Tool) -> Iterator[str]:

@@ -68,6 +68,13 @@ def not_allowed(turn: TurnResult) -> str | None:
     return f"not allowed: {', '.join(names)} (see `permissions` of the target)" if names else None
 
 
+def offered_words(turn: TurnResult) -> str:
+    """The tools that the model could call: `offered: price, stock`."""
+    names = [" ".join(name.split())[:_LONGEST_NAME] for name in turn.offered]
+    more = f" and {len(names) - _MOST_CALLS} more" if len(names) > _MOST_CALLS else ""
+    return f"offered: {', '.join(names[:_MOST_CALLS])}{more}" if names else "offered: no tools"
+
+
 def _called(call: Call) -> str:
     return f"{_name(call)}{how_it_went(call)}"
 

@@ -12,7 +12,7 @@ from rejoinder.model.clusters import near_repetitions
 from rejoinder.model.results import Span, State, check_at
 from rejoinder.views.cases import bounded
 from rejoinder.views.course import Broken, broken_at, is_nested, places_of, spans_of, turn_words
-from rejoinder.views.deeds import not_allowed
+from rejoinder.views.deeds import not_allowed, offered_words
 from rejoinder.views.rows import names_model
 from rejoinder.words.checks import called, described, found_by, is_over_time, says_no_more
 from rejoinder.words.figures import price_words, usage_words
@@ -158,6 +158,8 @@ class TurnView(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """Empty if the time of the reply means nothing."""
     first_token: str = ""
     """The time until a streamed reply began, in words."""
+    offered: str = ""
+    """`offered: price, stock`: the tools that the model could call, if other turns were offered others."""
     notes: tuple[str, ...] = ()
     asked_by: AskedByView | None = None
     sent: RequestView | None = None
@@ -180,9 +182,12 @@ def view_turns(result: Result, same: Mapping[int, int]) -> Iterator[TurnView]:
     """`same`: `repeated_turns` of the conversation."""
     before: tuple[ChatMessage, ...] = ()
     broken, near = broken_at(result), near_repetitions(result.turns)
+    has_changing_tools = len({turn.offered for turn in result.turns if turn.response is not None}) > 1
     for turn in result.turns:
         view = view_turn(turn, result)
         more: dict[str, Any] = {}
+        if has_changing_tools and turn.response is not None:
+            more["offered"] = offered_words(turn)
         if turn.messages is not None:
             more["sent"] = _sent(before, turn.messages)
         if turn.turn in broken:
@@ -283,6 +288,8 @@ def _word(turn: TurnResult) -> str:
 def _notes(turn: TurnResult) -> Iterator[str]:
     if turn.part is not None:
         yield f"checked: {_part(turn)}"
+    if turn.offered:
+        yield offered_words(turn)
     if turn.cached:
         yield "from the cache: an earlier run used these tokens and this cost"
     if turn.retries:
