@@ -41,7 +41,7 @@ FEW, MANY = 1_000, 10_000
 
 
 def ours(folder: Path, conversations: int, workers: int | None) -> float:
-    suite = rejoinder.load(folder / "evals.yaml")
+    suite = rejoinder.load(folder / "evals.yaml").loaded
     started = time.perf_counter()
     report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=workers)))
     seconds = time.perf_counter() - started

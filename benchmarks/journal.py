@@ -71,7 +71,7 @@ class Forgetful:
 
 
 def measure(folder: Path, conversations: int) -> float:
-    suite = rejoinder.load(folder / "evals.yaml")
+    suite = rejoinder.load(folder / "evals.yaml").loaded
     started = time.perf_counter()
     report = start_run([suite], RunOptions(repeat=conversations, pace=Pace(workers=100)))
     assert report.summary.passed == conversations, report.summary

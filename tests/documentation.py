@@ -183,7 +183,7 @@ def _in_pipe(command: str, folder: Path, environment: dict[str, str]) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     return done.stdout.decode()

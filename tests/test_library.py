@@ -127,7 +127,9 @@ def test_what_is_no_suite_no_run_and_no_turn_is_refused_in_words(first: rejoinde
 
 def test_a_lifetime_implies_the_cache(project: Project) -> None:
     with FakeServer() as server:
-        project.write("evals.yaml", {"targets": [behind(server, "it")], "target": "it", "evals": [case("a")]})
+        project.write(
+            "evals.yaml", {"targets": [{**behind(server, "it"), "cache": True}], "target": "it", "evals": [case("a")]}
+        )
         for _ in range(2):
             rejoinder.run("evals.yaml", answers=Answers(cache_lifetime_s=3600))
         assert len(server.requests) == 1

@@ -1261,7 +1261,7 @@ def test_a_folder_in_the_place_of_a_passport_is_none(project: Project, serve: Ca
     path.mkdir()
     assert "uncalibrated" in judge_lines(project.run("run", "--verbose"))[0]
     error = refused(project)
-    assert f"{path} cannot be written: is a directory" in error.message
+    assert f"cannot write the judge test {path}: is a directory" in error.message
     server.reset()
     path.rmdir()
     judged(project, "--resume", run_folders(project.folder)[-1].name)

@@ -876,6 +876,10 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "webhook": st.sampled_from([{"url": "http://127.0.0.1:9/x", "timeout": 1}]),
     "check": st.sampled_from(["polite", "broken"]),
+    "is_xml": st.booleans() | mapping({"wanted": st.booleans()}, elements=st.lists(WORDS, min_size=1, max_size=2)),
+    "field_accuracy": mapping({"fields": st.just({"$.a": {"expected": 1, "kind": "number", "tolerance": 1}})}),
+    "effort": mapping({"max_turns": st.integers(1, 3)}, max_tool_calls=st.integers(0, 2), max_tokens=st.integers(1, 9)),
+    "skill_used": WORDS,
 }
 BESIDE = {
     "name": WORDS,

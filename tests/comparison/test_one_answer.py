@@ -239,7 +239,7 @@ def test_the_page_shows_the_change_between_the_two_numbers_shown() -> None:
     a = [structs.replace(one(f"c{n}", "p"), usage=UsageResult(0, 0, 100 if n == 0 else 10)) for n in range(10)]
     b = [structs.replace(one(f"c{n}", "p"), usage=UsageResult(0, 0, 10)) for n in range(10)]
     words = " ".join(page(compared(a, b)).split())
-    assert "Tokens per case 19 10 -47% cannot tell, typically +0%" in words
+    assert "Tokens per case 19 10 -47% cannot tell, typically 0%" in words
 
 
 # The same words

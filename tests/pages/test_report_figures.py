@@ -19,7 +19,7 @@ from tests.report.exports import MadeRun
 
 ORDER = ["failed", "error", "recovered", "first", "skipped"]
 PILLS = {"All": "all", "Failed": "failed", "Recovered": "recovered", "Errors": "error", "First try": "first"}
-PILLS |= {"Skipped": "skipped", "Same words": "again", "Verdicts differ": "different"}
+PILLS |= {"Skipped": "skipped", "Same words, any outcome": "again", "Verdicts differ": "different"}
 READ_ROWS = "found => found.map(e => e.getAttribute('href').split('?')[0])"
 
 

@@ -310,7 +310,7 @@ def test_a_run_is_watched_to_its_end(project: Project, start: Callable[..., Proc
     assert "1 of 3 conversations are done" in tab.text("#going")
     (project.folder / "go").touch()
     tab.page.wait_for_selector("#board")
-    assert "2 of 3" in tab.text("#overview .say")
+    assert tab.text("h1") == "2 of 3 passed."
     assert tab.logged == []
 
 

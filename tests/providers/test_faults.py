@@ -709,7 +709,7 @@ def test_a_target_that_refuses_everything_is_given_up_after_max_retries(
         project.write("evals.yaml", suite)
         ended = project.invoke("run", "evals.yaml", "--workers", workers, "--format", "json")
         assert ended.exit_code == 3
-        assert len(server.requests) <= int(workers) + 3
+        assert len(server.requests) <= int(workers) + 2 * 3  # a retry may overlap the end of the round before it
         told = r"answers 429 \(too many requests\); next try in \d+ ms, giving up after 3 retries"
         assert len(re.findall(told, ended.stderr)) == 1
     document = json.loads(ended.stdout)

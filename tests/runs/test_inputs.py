@@ -152,7 +152,7 @@ def test_lists_say_what_changed(name: str, project: Project) -> None:
 
 
 CALLED: Raw = {
-    "targets": [{"name": "bot", "provider": "python", "call": "bots.mine:reply"}],
+    "targets": [{"name": "bot", "provider": "python", "call": "answerers.mine:reply"}],
     "target": "bot",
     "evals": [
         case("a", {"or": [{"python": "own.judging:kind"}, {"code": ["./look.sh"]}]}),
@@ -160,7 +160,7 @@ CALLED: Raw = {
     ],
 }
 CODE = {
-    "bots/mine.py": "def reply(messages): return 'yes'\n",
+    "answerers/mine.py": "def reply(messages): return 'yes'\n",
     "tools.py": "def find(): return 1\n",
     "own/judging.py": "def kind(evidence): return True\n",
     "look.sh": "#!/bin/sh\necho '{\"passed\": true}'\n",

@@ -34,7 +34,7 @@ _TAGS: dict[CaseStatus, str] = {
 """The element that says how a test ended; one that passed has none."""
 
 
-MOST_IN_MEMORY = 1 << 22
+MOST_IN_MEMORY = 1 << 18
 """Characters of tests that are kept in memory until the counts before them are known; more go to a file."""
 BLOCK = 1 << 16
 

@@ -41,9 +41,15 @@ class Problem(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.source is not None and re.search(_KEY, self.source):
             # Errors end in logs that others read. A line to paste is of no use without the key, so there is none.
-            shown = re.sub(_KEY, _starred, self.source)
-            structs.force_setattr(self, "source", shown)
+            message = self.message
+            for found in re.finditer(_KEY, self.source):
+                key = found[0].removeprefix(_before(found))
+                message = message.replace(key, "*" * len(key))
+            structs.force_setattr(self, "message", message)
+            structs.force_setattr(self, "source", re.sub(_KEY, _starred, self.source))
             structs.force_setattr(self, "suggestion", None)
+        if re.search(KNOWN_KEY, self.message):
+            structs.force_setattr(self, "message", re.sub(KNOWN_KEY, lambda key: "*" * len(key[0]), self.message))
 
     @property
     def place(self) -> str:
@@ -62,5 +68,9 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 def _starred(found: re.Match[str]) -> str:
     """Stars of the same length, so that columns stay right."""
-    before = found[found.lastgroup or "d"]
+    before = _before(found)
     return before + "*" * (len(found[0]) - len(before))
+
+
+def _before(found: re.Match[str]) -> str:
+    return found[found.lastgroup or "d"]
