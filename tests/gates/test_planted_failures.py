@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit import Project, only_run, run_process
 from tests.labs.ci_lab import Github
-from tests.labs.planted_lab import KINDS, PlantedBot, write_suite
+from tests.labs.planted_lab import KINDS, PlantedBot, write_suite, write_suite_of_sessions
 from tests.labs.watch_lab import Watching
 from tests.server.kit import serving
 
@@ -183,6 +183,18 @@ def test_a_lost_session_is_refused_and_no_low_score(project: Project, bot: Plant
     ended = run_process(project.folder, "run")
     assert ended.code == 2 and "session" in ended.err
     assert not bot.asked
+
+
+@pytest.mark.parametrize("way", [run_, run_against, resume, action], ids=lambda way: way.__name__.strip("_"))
+@pytest.mark.parametrize("restarts", [1, 10**6], ids=["one restart", "new id each turn"])
+def test_a_session_that_is_lost_on_the_way_is_never_green(
+    project: Project, bot: PlantedBot, restarts: int, way: Callable[[Project], int]
+) -> None:
+    write_suite_of_sessions(project, bot)
+    assert run_process(project.folder, "run").code == 0
+    project.run("bless")
+    bot.restarts = restarts
+    assert way(project) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

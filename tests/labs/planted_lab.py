@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from uuid import uuid4
 
 from tests.kit import Project, Raw
 
@@ -35,15 +36,18 @@ class PlantedBot:
     """Answers `Question NAME` with `fine`, unless a failure is planted for NAME.
 
     `broken`: never right. `flaky`: wrong every other time. `down`: answers 500 every other time. `streams`: all replies
-    are events. `forgets`: without the id of its session it has forgotten the question."""
+    are events. `forgets`: without the id of its session it has forgotten the question. `restarts`: how often it still
+    loses its sessions before a later turn: it answers in a new one, and says `fine`."""
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
         self.flaky: set[str] = set()
         self.down: set[str] = set()
         self.streams = self.forgets = False
+        self.restarts = 0
         self.asked: Counter[str] = Counter()
         self._sessions: dict[str, str] = {}
+        self._begun: set[str] = set()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -66,6 +70,16 @@ class PlantedBot:
     def openai_url(self) -> str:
         """Its address for clients of OpenAI's API."""
         return self.url.replace("/chat", "/v1")
+
+    def session_for(self, asked: str | None) -> str:
+        """The id of the session that it answers in."""
+        with self._lock:
+            if asked in self._begun and self.restarts:
+                self.restarts -= 1
+                self._begun.clear()
+            session = asked if asked in self._begun else str(uuid4())
+            self._begun.add(session)
+        return session
 
     def answer(self, body: Raw) -> tuple[int, str]:
         """Status and reply."""
@@ -92,7 +106,7 @@ class PlantedBot:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status, reply = bot.answer(body)
-                shown: Raw = {"reply": reply}
+                shown: Raw = {"reply": reply, "session": bot.session_for(body.get("session"))}
                 if self.path.startswith("/v1/"):
                     message = {"role": "assistant", "content": reply}
                     shown = {"model": "own", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
@@ -149,4 +163,14 @@ def write_suite(project: Project, bot: PlantedBot, kind: str = "http", *, follow
     if follows:
         checks.append({"prompt": "Once more, please.", "checks": [{"contains": "fine"}]})
     evals = [{"id": f"c{n}", "prompt": f"Question c{n}", "checks": checks} for n in range(CASES)]
+    project.write("evals.yaml", {"targets": [target], "target": "bot", "evals": evals})
+
+
+def write_suite_of_sessions(project: Project, bot: PlantedBot) -> None:
+    """Cases of two turns, for a bot that keeps the conversation itself."""
+    body = {"message": "Question {{ case_id }}", "session": "{{ session }}"}
+    keeps = {"body": body, "history": "theirs", "session": {"json_path": "session"}}
+    turns = [{"prompt": text, "checks": [{"contains": "fine"}]} for text in ("Hello", "Are you sure?")]
+    evals = [{"id": f"c{n}", "turns": turns} for n in range(CASES)]
+    target = {"name": "bot", **_over_http(project, bot), **keeps}
     project.write("evals.yaml", {"targets": [target], "target": "bot", "evals": evals})

@@ -212,6 +212,92 @@ def test_a_first_answer_without_a_session(project: Project) -> None:
         assert len(bot.turns) == 2, "nothing is said in a session that is not known"
 
 
+FORGETFUL = ("new id each turn", "one restart")
+
+
+def forgetful(when: str) -> Bot:
+    """A bot that loses its sessions: always, or once, before the second turn. It answers each turn as if it
+    were the first of a conversation, in a session with another id."""
+
+    def script(bot: Bot, body: Raw) -> Raw | None:
+        asked = len(bot.turns)
+        lost = when == "new id each turn" or asked == 2
+        return {"reply": f"{asked}: {body['message']}", "session": f"new{asked}"} if lost else None
+
+    return Bot(script)
+
+
+@pytest.mark.parametrize("where", ["json_path", "header"])
+@pytest.mark.parametrize("when", FORGETFUL)
+def test_an_answer_in_another_session_is_an_error_of_its_turn(when: str, where: str, project: Project) -> None:
+    with forgetful(when) as bot:
+        target = chat(bot, session={where: "session" if where == "json_path" else "X-Session"})
+        document = run(project, suite_of(target), code=3)
+    error = error_of(document)
+    first = "new1" if when == "new id each turn" else "s1"
+    assert (error["type"], error["turn"]) == ("other-session", 2)
+    assert f"answered in another session (new2) than it was asked in ({first})" in error["message"]
+    assert "`session: {..., changes: true}`" in error["message"]
+    assert len(bot.turns) == 2, "it is not asked again"
+    assert bot.closed == [first]
+
+
+@pytest.mark.parametrize("when", FORGETFUL)
+def test_a_follow_up_in_another_session_has_recovered_nothing(when: str, project: Project) -> None:
+    with forgetful(when) as bot:
+        asked = case("one", {"match": "2: *"}, follow("Sure?", {"match": "2: *"}))
+        document = run(project, suite_of(chat(bot), cases=[asked]), code=3)
+    assert error_of(document)["turn"] == 2
+    assert document["summary"]["passed"] == 0
+
+
+def test_another_session_than_the_one_that_was_opened_is_an_error(project: Project) -> None:
+    with forgetful("new id each turn") as bot:
+        document = run(project, suite_of(chat(bot, open={"url": f"{bot.url}/sessions"})), code=3)
+    assert error_of(document)["turn"] == 1
+    assert "in another session (new1) than it was asked in (s1)" in error_of(document)["message"]
+
+
+def test_another_session_in_a_conversation_by_our_id_is_an_error(project: Project) -> None:
+    body = {"message": "{{ prompt }}", "conversation": "{{ conversation_id }}"}
+    with forgetful("one restart") as bot:
+        document = run(project, suite_of(chat(bot, body=body)), code=3)
+    assert error_of(document)["type"] == "other-session"
+
+
+def test_a_session_is_not_looked_at_where_requests_do_not_depend_on_it(project: Project) -> None:
+    with forgetful("new id each turn") as bot:
+        body = {"message": "{{ prompt }}", "messages": "{{ messages }}"}
+        run(project, suite_of(chat(bot, body=body, history="ours")), code=0)
+    assert bot.closed == ["new3"]
+
+
+def test_a_service_whose_ids_change_is_followed(project: Project) -> None:
+    with forgetful("new id each turn") as bot:
+        run(project, suite_of(chat(bot, session={"json_path": "session", "changes": True})), code=0)
+    assert [turn["session"] for turn in bot.turns] == [None, "new1", "new2"]
+    assert bot.closed == ["new3"]
+
+
+def test_forks_and_resumed_runs_refuse_another_session_too(project: Project) -> None:
+    restarts = False
+
+    def script(bot: Bot, body: Raw) -> Raw | None:
+        lost = restarts and body["message"] == "Bye"
+        return {"reply": "3: Bye", "session": f"new{len(bot.turns)}"} if lost else None
+
+    with Bot(script) as bot:
+        whole = run(project, suite_of(chat(bot)), code=0)["run"]["id"]
+        restarts = True
+        fork = ("fork", whole, "--case", "one", "--turn", "2", "--prompt", "What else?")
+        assert error_of(project.run_json(*fork, code=3))["type"] == "other-session"
+        broken = run(project, suite_of(chat(bot)), code=3)["run"]["id"]
+        resumed = project.run_json("resume", broken, "--retry-errors", code=3)
+        assert error_of(resumed)["type"] == "other-session"
+        restarts = False
+        assert project.run_json("resume", broken, "--retry-errors")["summary"]["passed"] == 1
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -237,6 +323,8 @@ def test_settings_that_cannot_be_used(more: Raw, words: str, project: Project) -
         ({"history": "mine"}, "out-of-range"),
         ({"session": {"path": "x"}}, "unknown-key"),
         ({"session": {"json_path": "x", "header": "y"}}, "out-of-range"),
+        ({"session": {"changes": True}}, "out-of-range"),
+        ({"session": {"json_path": "x", "changes": "yes"}}, "wrong-type"),
         ({"open": {"method": "POST"}}, "missing-field"),
         ({"close": {"url": "http://x", "header": {}}}, "unknown-key"),
     ],

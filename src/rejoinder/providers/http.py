@@ -40,6 +40,9 @@ _QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.D
 _BARE = "\0"
 """Marks a placeholder without quotes in JSON; a suite's own text cannot begin with it."""
 
+LONGEST_ID = 60
+"""Most characters of a session's id in a message."""
+
 _DECODER = msgspec.json.Decoder()
 
 
@@ -78,6 +81,7 @@ class _Session:
     def __init__(self, values: Mapping[str, Any], settings: Settings) -> None:
         path, header = values.get("json_path"), values.get("header")
         self._header = str(header).lower() if header else ""
+        self.changes = values.get("changes") is True
         self.path = JsonPath(str(path), "session", settings) if path else None
 
     def find(self, answer: HttpAnswer) -> str | None:
@@ -112,6 +116,9 @@ class TemplatedHttp:
         self._wants_all = values.get("history") != "theirs"
         self.opening, self.closing = (_of_session(settings, name) for name in ("open", "close"))
         self.keeps_history = not self._wants_all or any((self.session, self.opening, self.closing))
+        relies = not self._wants_all or self._template.names_session
+        self.stays_in_session = relies and self.session is not None and not self.session.changes
+        """Whether the session must be the same in all answers of a conversation."""
 
     def write(self, request: Request) -> Outgoing:
         if not self._wants_all:
@@ -187,7 +194,22 @@ class ServiceProvider(ApiProvider):
             reply = await self.reply_by(call, request, timeout_s, call.joiner)
         else:
             reply = await super().reply_within(request, timeout_s)
-        return reply if reply.session is not None else structs.replace(reply, session=request.session)
+        if reply.session is None:
+            return structs.replace(reply, session=request.session)
+        self._refuse_other_session(request.session, reply.session)
+        return reply
+
+    def _refuse_other_session(self, asked: str | None, told: str) -> None:
+        """Raise ProviderError if the service has not gone on with the session of the request: it has lost what was said
+        in it, and its reply would be judged as if it had not."""
+        if asked is None or asked == told or not self._wire.stays_in_session:
+            return
+        message = (
+            f"the service answered in another session ({shortened(told, LONGEST_ID)}) than it was asked in"
+            f" ({shortened(asked, LONGEST_ID)}): it has lost the conversation. If each of its answers has a new id,"
+            " set `session: {..., changes: true}`"
+        )
+        raise ProviderError(message, type="other-session", status=200)
 
     def read(self, wire: Wire, answer: HttpAnswer, request: Request) -> Reply:
         reply = super().read(wire, answer, request)

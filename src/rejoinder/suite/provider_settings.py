@@ -391,9 +391,14 @@ class GeminiSettings(ApiSettings, frozen=True, kw_only=True):
 
 
 class SessionPlace(InnerSettings, frozen=True, kw_only=True):
-    rules = {"minProperties": 1, "maxProperties": 1}
+    rules = {"oneOf": [{"required": ["json_path"]}, {"required": ["header"]}]}
     json_path: Annotated[Text | None, "The place in an answer of JSON, like `data.session_id`."] = None
     header: Annotated[Text | None, "The name of a header of the answer."] = None
+    changes: Annotated[
+        bool | None,
+        "True if each answer has a new id, which the next request sends. Otherwise another id than the one sent is an"
+        " error: the service has lost the conversation.",
+    ] = None
 
 
 class StreamEnd(InnerSettings, frozen=True, kw_only=True):

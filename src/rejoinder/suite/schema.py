@@ -426,6 +426,11 @@ def _length(fault: _Fault) -> Iterator[Violation]:
     yield Violation(code, fault.path, f"{fault.name} {f'is empty{remedy}' if remedy else 'must not be empty'}")
 
 
+def _one_of(fault: _Fault) -> Iterator[Violation]:
+    names = [f"`{name}`" for option in fault.rule["oneOf"] for name in option["required"]]
+    yield Violation("out-of-range", fault.path, f"{fault.name} needs either {listed(names, 'or')}")
+
+
 def _too_many(fault: _Fault) -> Iterator[Violation]:
     message = f"{fault.name} may have at most {count(fault.rule['maxItems'], 'item')}, not {len(fault.value)}"
     yield Violation("out-of-range", fault.path, message)
@@ -487,6 +492,7 @@ _EXPLANATIONS = {
     "required": _required,
     "dependentRequired": _dependent,
     "anyOf": _any_of,
+    "oneOf": _one_of,
     "maxItems": _too_many,
     **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), _unexpected),
     **dict.fromkeys(("minLength", "minItems"), _length),
