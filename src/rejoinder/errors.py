@@ -166,6 +166,7 @@ WARNINGS = {
     "unused-extract": "A value is extracted from a reply, and no later turn uses it.",
     "user-without-stop": "Nothing but the number of turns ends a simulated user.",
     "lost-conversation": "A service would take every turn of a case for a new conversation.",
+    "lost-system-prompt": "A system prompt is not sent: the target's request has no place for it.",
     "empty-file": "An attached file is empty.",
     "no-effect": "A key has no effect in its place.",
     "marker-in-text": "A line of text looks like a role marker.",

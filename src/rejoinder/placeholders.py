@@ -18,6 +18,8 @@ IN_A_REQUEST = re.compile(r"""(?<!\$)\{\{\s*(?:(\w+)|(['"])(\{\{|\}\})\2)\s*\}\}
 """A placeholder by its name, or literal braces: `{{ '{{' }}`."""
 CARRY_CONVERSATION = frozenset({"messages", "session", "conversation_id"})
 """Placeholders that give a service the earlier messages, or the id of the conversation."""
+CARRY_SYSTEM = frozenset({"messages", "system"})
+"""Placeholders that give a service the system prompt."""
 _READS_PROGRAMS = re.compile(r"(?:.*/)?(?:sh|bash|dash|zsh|ksh|fish|python[\d.]*|node|perl|ruby|php)")
 _IN_BRACES = re.compile(r"(?<!\{)(\$?)\{([A-Za-z_]+)\}")
 

@@ -12,6 +12,7 @@ from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.results import read_results
 from rejoinder.runs.system_prompts import SystemPrompts
 from tests.kit import Project, only_run
+from tests.labs.session_lab import Bot
 from tests.report.html_files import HtmlFile
 from tests.server.kit import ask, settings
 
@@ -49,7 +50,8 @@ def prompts(project: Project) -> dict[tuple[str, str | None], str]:
     found = {(result.id, result.variant): told.of(result) for result in read_results(folder.results)}
     for result in read_results(folder.results):
         assert SystemPrompts(folder, result).of(result) == found[result.id, result.variant]
-    return found
+    assert all(one.is_sent for one in found.values())
+    return {name: one.text for name, one in found.items()}
 
 
 def test_it_is_that_of_the_variant(varied: Project):
@@ -126,3 +128,41 @@ def test_a_case_without_one_has_none(project: Project):
     project.run("run", "evals.yaml")
     assert prompts(project) == {("a", None): ""}
     assert "System prompt" not in project.run("show", "-v")
+
+
+def echoing(bot: Bot, **more: Any) -> dict[str, Any]:
+    """Two variants of a system prompt on a service that may not get it."""
+    target = {"name": "bot", "provider": "http", "url": f"{bot.url}/chat", "reply_path": "reply", **more}
+    cases = [{"id": "a", "prompt": "Hello", "checks": [{"contains": "Hello"}]}]
+    variants = [{"name": name, "system_prompt": f"Be {name}."} for name in ("rude", "kind")]
+    return {"targets": [target], "target": "bot", "variants": variants, "evals": cases}
+
+
+NOT_SENT = "System prompt (not sent: the target's request has no place for it): Be rude."
+
+
+def test_one_that_was_not_sent_is_marked_on_every_surface(project: Project):
+    with Bot() as bot:
+        project.write("evals.yaml", echoing(bot, body={"message": "{{ prompt }}"}))
+        ended = project.invoke("run", "evals.yaml")
+        assert "warning[lost-system-prompt]" in ended.output
+        assert "rude" not in str(bot.turns)
+    assert f"  {NOT_SENT}\n" in project.run("show", "-v")
+    project.run("report", "--out", "report.html")
+    page = HtmlFile([(project.folder / "report.html").read_text()])
+    assert [(one["unsent"], one["system_size"]) for one in page.bodies] == [(True, "8 characters, not sent")] * 2
+    assert "--- system (not sent) ---\nBe rude." in project.run("prompt", "evals.yaml")
+    assert [one["system_sent"] for one in json.loads(project.run("prompt", "evals.yaml", "--format", "json"))] == [
+        False
+    ] * 2
+
+
+@pytest.mark.parametrize("body", [None, {"message": "{{ prompt }}", "system": "{{ system }}"}])
+def test_one_that_was_sent_is_not_marked(project: Project, body: Any):
+    with Bot() as bot:
+        project.write("evals.yaml", echoing(bot, **({} if body is None else {"body": body})))
+        ended = project.invoke("run", "evals.yaml")
+        assert "lost-system-prompt" not in ended.output
+        assert "Be rude." in str(bot.turns)
+    assert "  System prompt: Be rude.\n" in project.run("show", "-v")
+    assert "not sent" not in project.run("prompt", "evals.yaml")

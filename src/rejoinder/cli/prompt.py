@@ -39,6 +39,7 @@ from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.discover import find_files
 from rejoinder.suite.load import read_suite
 from rejoinder.suite.targets import resolve
+from rejoinder.validation.lost_system_prompts import loses_system_prompt
 from rejoinder.validation.roles import offers_of, with_variant
 from rejoinder.views.course import step_words
 
@@ -176,6 +177,11 @@ class _Shown:
         """What an `http` or a `cli` target is sent."""
         if target is not None and target.provider in SHOWN and self.mode == target.mode:
             self.outgoing = outgoing_of(suite, case, target, self.prompt)
+        self.loses_system = (
+            target is not None
+            and any(message.role == "system" for message in self.prompt.messages)
+            and loses_system_prompt(target, is_in_question=not case.system_prompt.strip())
+        )
         self.judged_by = list(_diagnose_judging(case, unsaid)) if reply is not None else []
 
     @property
@@ -199,6 +205,8 @@ class _Shown:
         record |= self.outgoing
         if self.case.output_schema is not None:
             record["output_schema"] = msgspec.json.decode(self.case.output_schema.document)
+        if self.loses_system:
+            record["system_sent"] = False
         if self.later:
             record["later_turns"] = self.later
         if self.tools:
@@ -223,7 +231,11 @@ class _Shown:
             parts = ["question", "guidelines"] if record["guidelines"] else ["question"]
             blocks += [f"--- {part} ---\n{record[part]}" for part in parts]
         else:
-            blocks += [f"--- {message['role']} ---\n{message['content']}" for message in record["messages"]]
+            unsent = " (not sent)" if self.loses_system else ""
+            blocks += [
+                f"--- {message['role']}{unsent if message['role'] == 'system' else ''} ---\n{message['content']}"
+                for message in record["messages"]
+            ]
         blocks += [f"--- tools ---\n{_tool_words(tool)}" for tool in record.get("tools", ())[:1]]
         blocks += [_tool_words(tool) for tool in record.get("tools", ())[1:]]
         blocks += schema_blocks(record.get("output_schema"))

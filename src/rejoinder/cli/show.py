@@ -25,7 +25,7 @@ from rejoinder.runs.verify import find_damage
 from rejoinder.views.actions import fork_action
 from rejoinder.views.cases import eval_name
 from rejoinder.views.choose import SORTS, Choice, ChosenReport, choose
-from rejoinder.views.conversation import ConversationView, view_conversation
+from rejoinder.views.conversation import NO_SYSTEM, ConversationView, view_conversation
 from rejoinder.words.numbers import count, listed
 
 FORMATS_OF_PARTS = ("json", "jsonl", "yaml", "csv")
@@ -116,7 +116,7 @@ def _write_text(report: ChosenReport, choice: Choice, name: str, *, verbose: boo
     for number, result in enumerate(report.conversations):
         if number:
             echo("")
-        talk = view_conversation(result, system=prompts.of(result) if verbose else "")
+        talk = view_conversation(result, system=prompts.of(result) if verbose else NO_SYSTEM)
         _write_conversation(talk, eval_name(result, report), choice.turn, form)
         if is_alone:
             fork = fork_action(name, result, choice.turn, several=len(report.summary.by_target) > 1)

@@ -452,6 +452,15 @@ class Place(NamedTuple):
     trial: int
 
 
+class SystemPrompt(NamedTuple):
+    """The system prompt of a conversation."""
+
+    text: str = ""
+    """Empty if there is none, or none is known."""
+    is_sent: bool = True
+    """False if the target's request has no place for it."""
+
+
 class CaseName(NamedTuple):
     """The identity of a case on one target, in one run and across runs: neither its id nor the suite's name would be
     unique, because another suite may have the same."""

@@ -68,7 +68,7 @@ def _rows(
     """Lines up to how it ended. Texts are raw. `folds`: a reply that repeats an earlier one is not written again."""
     written = f" [{talk.row.case}]" if talk.has_id else ""
     yield line((f"{name}: {talk.row.title}{written}", "name"))
-    yield from system_rows(talk.system)
+    yield from system_rows(talk)
     for turn in talk.turns:
         if only in (None, turn.turn):
             yield from _turn_rows(turn, signs, whole=only is not None, folds=folds and only is None)
@@ -77,9 +77,10 @@ def _rows(
     yield line(("  Overall:", "name"), (f" {signs[talk.status]}{_end(talk)}", _ROLES[talk.status]))
 
 
-def system_rows(system: str) -> list[Line]:
-    """A system prompt; the first lines of a long one."""
-    rows = [*_said_rows("System prompt", system, "")] if system else []
+def system_rows(talk: ConversationView) -> list[Line]:
+    """The system prompt; the first lines of a long one."""
+    name = "System prompt (not sent: the target's request has no place for it)" if talk.unsent else "System prompt"
+    rows = [*_said_rows(name, talk.system, "")] if talk.system else []
     more = len(rows) - MOST_SYSTEM_LINES
     if more < 2:
         return rows

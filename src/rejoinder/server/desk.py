@@ -213,11 +213,12 @@ class Desk:
 
 
 def conversation_at(index: RunIndex, address: Address) -> ConversationView | None:
-    """With the system prompt that was sent. Raises ApiError where the results were changed under the index."""
+    """With the system prompt. Raises ApiError where the results were changed under the index."""
     row = index.row(address)
     try:
         result = None if row is None else index.result(address)
     except RunDamaged as error:
         raise ApiError(409, f"{error.path.name}: {error.reason}", code="damaged") from None
-    system = "" if result is None else SystemPrompts(RunFolder(index.source.parent), result).of(result)
-    return None if row is None or result is None else view_conversation(result, row, system)
+    if row is None or result is None:
+        return None
+    return view_conversation(result, row, SystemPrompts(RunFolder(index.source.parent), result).of(result))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rejoinder.model.providers import PROVIDER_NAMES
-from rejoinder.placeholders import CARRY_CONVERSATION, find_faults_of_request, requested_in, texts_in
+from rejoinder.placeholders import find_faults_of_request, requested_in, texts_in
 from rejoinder.suite.document_paths import DocumentPath
 from rejoinder.suite.schema import Violation
 from rejoinder.suite.target_rules import SENT, settings_in
@@ -35,10 +35,10 @@ def find_service_faults(target: dict[str, Any], path: DocumentPath) -> Iterator[
                     yield Violation("unknown-placeholder", spot, fault)
 
 
-def loses_conversation(settings: Mapping[str, Any]) -> bool:
-    """Whether a service's requests contain neither earlier messages nor the conversation's id."""
+def placeholders_of(settings: Mapping[str, Any], keys: Iterable[str]) -> set[str] | None:
+    """The placeholders in a service's requests; None if they are unknown. The usual body has all messages."""
     body = settings.get("body")
     has_default_body = "body" not in settings and settings.get("method") != "GET"
-    if has_default_body or (isinstance(body, str) and sole_variable(body)):
-        return False
-    return CARRY_CONVERSATION.isdisjoint(requested_in([settings.get(key) for key in SENT]))
+    if "url" not in settings or (isinstance(body, str) and sole_variable(body)):
+        return None
+    return {"messages"} if has_default_body else requested_in([settings.get(key) for key in keys])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from rejoinder.model import Case, Problem, Suite, follow_ups_of, levels_of
+from rejoinder.model import Case, Problem, Suite, Target, follow_ups_of, levels_of
+from rejoinder.placeholders import CARRY_CONVERSATION
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.suite.document_paths import write_path
-from rejoinder.suite.services import loses_conversation
+from rejoinder.suite.services import placeholders_of
+from rejoinder.suite.target_rules import SENT
 from rejoinder.suite.targets import TargetEntry, Targets
 
 
@@ -15,7 +17,7 @@ def find_lost_conversations(suite: Suite, targets: Targets | None, asked: Collec
     """One warning for each such service, with the first case that it would break. `asked`: the targets of the command,
     on which every case runs."""
     entries = targets.entries if targets is not None else {}
-    losing = {name: entry for name, entry in entries.items() if _loses(entry)}
+    losing = {name: entry for name, entry in entries.items() if _loses(entry.target)}
     if not losing:
         return
     for case in suite.cases:
@@ -26,11 +28,16 @@ def find_lost_conversations(suite: Suite, targets: Targets | None, asked: Collec
             return
 
 
-def _loses(entry: TargetEntry) -> bool:
-    target = entry.target
-    return (
-        target.provider == "http" and "url" in target.settings and loses_conversation(normalize_keys(target.settings))
-    )
+def _loses(target: Target) -> bool:
+    """Whether a service's requests contain neither earlier messages nor the conversation's id."""
+    names = placeholders_sent(target)
+    return names is not None and names.isdisjoint(CARRY_CONVERSATION)
+
+
+def placeholders_sent(target: Target, *more: str) -> set[str] | None:
+    """The placeholders in a service's requests, and in `more` settings; None if it is not a service, or its file
+    does not show them."""
+    return placeholders_of(normalize_keys(target.settings), (*SENT, *more)) if target.provider == "http" else None
 
 
 def _has_several_turns(case: Case) -> bool:

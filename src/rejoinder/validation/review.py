@@ -49,6 +49,7 @@ from rejoinder.suite.pruning import ANYTHING
 from rejoinder.suite.source import CasePlace, Source, SuiteText
 from rejoinder.suite.walk import Built
 from rejoinder.validation.lost_conversations import find_lost_conversations
+from rejoinder.validation.lost_system_prompts import find_lost_system_prompts
 from rejoinder.validation.roles import names_asked
 from rejoinder.words.numbers import beginning, count
 
@@ -71,11 +72,12 @@ def load_suites(files: Iterable[Path | SuiteText], options: LoadOptions) -> tupl
 
 def all_problems(loaded: Loaded, options: LoadOptions, problems: Iterable[Problem] = ()) -> list[Problem]:
     """All problems of a suite in document order: from loading, the given ones, problems of its targets and patterns,
-    and conversations that services would lose."""
+    and conversations and system prompts that they would lose."""
     everything = [*loaded.problems, *problems]
     if loaded.suite is not None and loaded.source is not None:
         everything += _review_patterns(loaded.suite, loaded.source)
         everything += find_lost_conversations(loaded.suite, loaded.targets, options.targets)
+        everything += find_lost_system_prompts(loaded.suite, loaded.targets, options.targets)
         everything += _review_definitions(loaded, loaded.suite, options)
     return sorted(everything, key=lambda problem: (problem.file, problem.line, problem.column))
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from rejoinder.model import CaseStatus, Receipt, Result, Status, Summary, judge_case
 from rejoinder.model.cases import is_flaky
 from rejoinder.model.figures import Rate
+from rejoinder.model.results import SystemPrompt
 
 MOST_KEPT = 3
 """Trials of a case whose conversations are kept to be shown."""
@@ -45,9 +46,9 @@ def every_result(run: Run) -> Iterator[Result]:
 
 
 class Prompts(Protocol):
-    """The system prompts of a run, by its results; empty if there is none, or none is known."""
+    """The system prompts of a run, by its results."""
 
-    def of(self, result: Result, /) -> str: ...
+    def of(self, result: Result, /) -> SystemPrompt: ...
 
 
 @runtime_checkable
@@ -59,8 +60,8 @@ class RunWithPrompts(Run, Protocol):
 
 
 class _NoPrompts:
-    def of(self, _result: Result, /) -> str:
-        return ""
+    def of(self, _result: Result, /) -> SystemPrompt:
+        return SystemPrompt()
 
 
 def prompts_of(run: Run) -> Prompts:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from rejoinder.model import Result, Status
 from rejoinder.model.clusters import repeated_turns
-from rejoinder.model.results import StepStatus
+from rejoinder.model.results import StepStatus, SystemPrompt
 from rejoinder.views.course import audit_words, course_words, not_sent
 from rejoinder.views.deeds import never_landed
 from rejoinder.views.reasons import Reason, every_reason
@@ -22,6 +22,8 @@ from rejoinder.views.rows import RowView, row_of
 from rejoinder.views.turns import CheckView, TurnView, view_check, view_turn, view_turns
 from rejoinder.words.figures import price_words
 from rejoinder.words.numbers import count, money
+
+NO_SYSTEM = SystemPrompt()
 
 
 class StepView(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -62,9 +64,11 @@ class ConversationView(Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
     reasons: tuple[Reason, ...] = ()
     """Why it ended as it did, the most important one first."""
     system: str = ""
-    """The system prompt, as it was sent."""
+    """The system prompt."""
+    unsent: bool = False
+    """Whether the system prompt was not sent, because the target's request has no place for it."""
     system_size: str = ""
-    """`1,204 characters`."""
+    """`1,204 characters`, `8 characters, not sent`"""
     output_schema: str = ""
     """The JSON Schema that was sent with each request, as text."""
     output_schema_size: str = ""
@@ -101,8 +105,8 @@ class ConversationView(Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
         return ", ".join(filter(None, (self.row.used, self.paid)))
 
 
-def view_conversation(result: Result, row: RowView | None = None, system: str = "") -> ConversationView:
-    """`system`: the system prompt that was sent, if it is known."""
+def view_conversation(result: Result, row: RowView | None = None, system: SystemPrompt = NO_SYSTEM) -> ConversationView:
+    """`system`: the system prompt, if it is known."""
     row = row_of(result, 0) if row is None else row
     schema = _schema_text(result.raw_request.output_schema)
     return ConversationView(
@@ -112,8 +116,9 @@ def view_conversation(result: Result, row: RowView | None = None, system: str = 
         line=result.line,
         succeeded_on=result.succeeded_on_turn,
         reasons=tuple(_reasons(result, row)),
-        system=system,
-        system_size=count(len(system), "character") if system else "",
+        system=system.text,
+        unsent=not system.is_sent,
+        system_size=_size_of(system),
         output_schema=schema,
         output_schema_size=count(schema.count("\n") + 1, "line") if schema else "",
         turns=tuple(view_turns(result, {} if row.same_as is None else repeated_turns(result.turns))),
@@ -129,6 +134,12 @@ def view_conversation(result: Result, row: RowView | None = None, system: str = 
         paid=price_words(result.cost, result.usage, result.cost_breakdown) if row.used else "",
         cost_parts=_cost_parts(result),
     )
+
+
+def _size_of(system: SystemPrompt) -> str:
+    if not system.text:
+        return ""
+    return count(len(system.text), "character") + ("" if system.is_sent else ", not sent")
 
 
 def _schema_text(schema: Any) -> str:

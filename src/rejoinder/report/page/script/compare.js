@@ -89,11 +89,11 @@ function sideView(turn, talk, marks, others, name) {
   return h('div.side', { 'data-name': name }, replyView(turn, marks, others), h('div.checks', checks.map((check, n) => checkView(check, [n], turn, talk))));
 }
 
-/** Two prompts that differ, with the words that one side alone has. @param {(string | undefined)[]} texts @param {[string, string]} names */
+/** Two prompts, with words that only one side has. @param {(string | undefined)[]} texts @param {[string, string]} names */
 const promptsView = ([a, b], names) => [a, b].map((text, n) => text == null ? h('div') : h('div.side.asked', { 'data-name': names[n] }, askedView(text, otherWords(a ?? '', b ?? '', -1)?.[n])));
 
-/** Both system prompts, open where they differ. @param {Conversation} a @param {Conversation} b @param {[string, string]} names @returns {Child} */
-const systemsView = (a, b, names) => a.system === b.system ? systemView(a) : h('div.pair', h('div.th', h('h2', 'System prompts differ')), promptsView([a.system, b.system].map(text => text || 'None'), names));
+/** Both system prompts. @param {Conversation} a @param {Conversation} b @param {[string, string]} names @returns {Child} */
+const systemsView = (a, b, names) => a.system === b.system ? systemView(a) : h('div.pair', h('div.th', h('h2', `System prompts differ${b.unsent ? ', not sent' : ''}`)), promptsView([a.system, b.system].map(text => text || 'None'), names));
 
 /** @param {Conversation} a @param {Conversation} b @param {[string, string]} names @param {[Place, Place]} places */
 function pairView(a, b, names, places) {

@@ -80,10 +80,10 @@ function requestView({ turn: { sent }, before }, { output_schema: schema }) {
 /** The JSON Schema that was sent with each request, folded. @param {Conversation} talk @returns {Child} */
 const schemaView = ({ output_schema: schema, output_schema_size: size }) => schema && fold(`Output schema, ${size}`, () => saidView(schema));
 
-/** A turn that passed may still break what has to hold of the whole conversation. @param {Turn} turn */
+/** A turn that passed may break a check of the conversation. @param {Turn} turn */
 const turnOutcome = ({ outcome, broke = [] }) => outcome === 'passed' && broke[0] ? broke[0].state : outcome;
 
-/** The system prompt as it was sent, folded. @param {Conversation} talk @returns {Child} */
+/** The system prompt, folded. @param {Conversation} talk @returns {Child} */
 const systemView = ({ system, system_size: size }) => system && fold(`System prompt, ${size}`, () => saidView(system));
 
 /** @param {Turn} turn @returns {Child} */

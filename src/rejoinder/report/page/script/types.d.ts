@@ -138,6 +138,8 @@ interface Conversation {
   /** The most important one first. */
   reasons?: {where?: string, what: string, text: string, silent?: boolean, turn?: number | null, said?: string}[];
   system?: string;
+  /** The request had no place for it. */
+  unsent?: boolean;
   system_size?: string;
   output_schema?: string;
   output_schema_size?: string;
