@@ -29,6 +29,8 @@ class ImportKind(Struct, frozen=True):
     inside: str = ""
     """The folder in which its files usually are: for a file in it, the folder above may be read, too."""
     option: ImportOption | None = None
+    recognises: str = ""
+    """`module:function` for patterns that other files fit, too: whether a SourceFile of a folder is one of its files."""
 
 
 KINDS: tuple[ImportKind, ...] = (
@@ -39,6 +41,16 @@ KINDS: tuple[ImportKind, ...] = (
         ("*promptfooconfig*.yaml", "*promptfooconfig*.yml", "*promptfooconfig*.json"),
         "Assertions become checks, prompts a prompt or variants, providers targets. JavaScript and Python of the"
         " configuration is run by the suite, through a file that is written beside it, and never by the import.",
+    ),
+    ImportKind(
+        "agentv",
+        "evals of AgentV 4 and 5",
+        "rejoinder.imports.agentv.convert:convert",
+        ("*.eval.yaml", "*.eval.yml", "*eval*.yaml", "*eval*.yml", "evals/*.yaml", "evals/*.yml"),
+        "Tests become cases, assertions checks, and targets of .agentv, or providers, targets. Programs that grade are"
+        " run by the suite, through a file that is written beside it, and never by the import.",
+        inside="evals",
+        recognises="rejoinder.imports.agentv.convert:is_eval",
     ),
     ImportKind(
         "skills",

@@ -23,9 +23,18 @@ def refusal_of(check: dict[Any, Any]) -> str | None:
     return _refusal_of(json.dumps(without_comments(check), ensure_ascii=False))
 
 
+def refusal_of_target(target: dict[Any, Any]) -> str | None:
+    """The reason for which a suite refuses a target; None if it does not."""
+    entry = json.dumps({**without_comments(target), "name": "x"}, ensure_ascii=False)
+    return _refusal_in(f'{{"target": "x", "targets": [{entry}], "evals": [{{"prompt": "x", "checks": [{{"min_words": 0}}]}}]}}')
+
+
 @lru_cache(maxsize=4096)
 def _refusal_of(check: str) -> str | None:
-    suite = f'{{"target": "scripted/x", "evals": [{{"prompt": "x", "checks": [{check}]}}]}}'
+    return _refusal_in(f'{{"target": "scripted/x", "evals": [{{"prompt": "x", "checks": [{check}]}}]}}')
+
+
+def _refusal_in(suite: str) -> str | None:
     loaded = read_suite(SuiteText(suite, Path("evals.yaml"), has_lines=False), LoadOptions(only_format=True))
     errors = (one.message for one in loaded.problems if one.severity == "error" and one.code not in _ELSEWHERE)
     return next(errors, None)

@@ -33,6 +33,11 @@ class Workbench:
         self._place = Path()
         """The folder of the current source, and of its suite, below the folder of all."""
 
+    @property
+    def place(self) -> Path:
+        """The folder of the current suite."""
+        return (self.out or Path.cwd()) / self._place
+
     def begin(self, path: Path, *, is_alone: bool = False) -> None:
         """Begin with a source: what is made from here on is its. The suite of a file that is alone needs no folder."""
         name = self.folder.name(path)
@@ -64,8 +69,7 @@ class Workbench:
 
     def link(self, spot: Spot, path: Path) -> str:
         """The path of a file or folder that is not copied, as the suite has to write it."""
-        start = (self.out or Path.cwd()) / self._place
-        written = os.path.relpath(path, start).replace(os.sep, "/")
+        written = os.path.relpath(path, self.place).replace(os.sep, "/")
         if "{{" in written:
             raise spot.fault(f"{in_quotes(written)} has braces in its name, where a suite fills in variables")
         return written
@@ -107,13 +111,13 @@ _USUAL = frozenset({"promptfooconfig", "evals", "eval", "dataset"})
 def import_files(kind: ImportKind, path: Path, out: Path | None, choice: str = "") -> tuple[Workbench, ImportReport]:
     """Convert a file, or all of a folder. Nothing is written yet. Raises ImportFault if a single file cannot be
     imported; of a folder, the others still are."""
-    module, _, name = kind.converts.partition(":")
-    convert: Callable[[SourceFile, Workbench], None] = getattr(import_module(module), name)
+    convert: Callable[[SourceFile, Workbench], None] = _function(kind.converts)
     if os.path.isdir(path):  # noqa: PTH112 - an impossible name is just no folder
         folder = SourceFolder(path)
         bench = Workbench(folder, out, choice)
+        recognised = _function(kind.recognises) if kind.recognises else None
         for source in _sources(kind, folder):
-            _try(convert, source, bench)
+            _try(convert, source, bench, recognised)
     else:
         file = Path(os.path.abspath(path))  # noqa: PTH100 - a link to the file itself is the user's
         is_inside = bool(kind.inside) and file.parent.name == kind.inside
@@ -124,9 +128,14 @@ def import_files(kind: ImportKind, path: Path, out: Path | None, choice: str = "
     return bench, bench.ledger.report()
 
 
+def _function(written: str) -> Any:
+    module, _, name = written.partition(":")
+    return getattr(import_module(module), name)
+
+
 def _sources(kind: ImportKind, folder: SourceFolder) -> Iterator[Path]:
     try:
-        files = [file for file in folder.files(folder.root) if _is_named(file.name, kind)]
+        files = [file for file in folder.files(folder.root) if _is_named(folder.name(file), kind)]
     except FileFault as fault:
         raise UsageError(fault.message) from None
     if not files:
@@ -137,12 +146,26 @@ def _sources(kind: ImportKind, folder: SourceFolder) -> Iterator[Path]:
 
 
 def _is_named(name: str, kind: ImportKind) -> bool:
-    return any(fnmatchcase(name.lower(), pattern) for pattern in kind.patterns)
+    """Whether a file fits by its name; a pattern with folders is for the end of its path."""
+    path = f"/{name.lower()}"
+    alone = path.rpartition("/")[2]
+    return any(fnmatchcase(path, f"*/{one}") if "/" in one else fnmatchcase(alone, one) for one in kind.patterns)
 
 
-def _try(convert: Callable[[SourceFile, Workbench], None], path: Path, bench: Workbench) -> None:
-    """Convert a source of a folder. What was made of one that cannot be imported is forgotten."""
+def _try(
+    convert: Callable[[SourceFile, Workbench], None],
+    path: Path,
+    bench: Workbench,
+    recognised: Callable[[SourceFile], bool] | None,
+) -> None:
+    """Convert a source of a folder. What was made of one that cannot be imported is forgotten, and a file that only has
+    such a name is passed over."""
     before = dict(bench.made)
+    try:
+        if recognised is not None and not recognised(bench.folder.read(path)):
+            return
+    except ImportFault:
+        pass  # it is reported below
     bench.begin(path)
     try:
         convert(bench.folder.read(path), bench)

@@ -162,7 +162,7 @@ def _of_file(item: Spot, path: Path, bench: Workbench) -> Block:
     suffix = path.suffix.lower()
     if suffix == ".csv":
         rows = _rows(item, path)
-        tests = [_of_row(row) for row in rows]
+        tests = [read_row(row) for row in rows]
         return Block(item, tuple(tests), path, is_data=all(map(_is_data, rows)))
     if suffix in (".jsonl", ".ndjson"):
         rows = _rows(item, path)
@@ -322,7 +322,7 @@ def _expanded(test: Test, bench: Workbench) -> Iterator[Test]:
 # Rows of CSV files
 
 
-def _of_row(row: Spot) -> Test:
+def read_row(row: Spot) -> Test:
     """A test from a row: columns with two underscores are not variables."""
     variables: dict[str, Any] = {}
     asserts: list[Any] = []

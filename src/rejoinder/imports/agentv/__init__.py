@@ -1,0 +1,1 @@
+"""Evals of AgentV 4 and 5 as suites."""
