@@ -9,6 +9,7 @@ DEMO := .venv-demo/installed
 INSPECT := .venv-inspect/installed
 AGENTS := .agents/installed
 PROMPTFOO_ITSELF := .promptfoo/installed
+AGENTV_ITSELF := .agentv-itself/installed
 RELEASE := .venv-release/installed
 RECIPES := .venv-recipes/installed
 WEB := .web/installed
@@ -72,11 +73,18 @@ $(AGENTS): scripts/agents/package.json
 	npm install --prefix .agents --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# promptfoo at a pinned version, beside the import of the examples of a checkout: `make test-imports PROMPTFOO=PATH`. It
+# promptfoo and AgentV at pinned versions, beside the import of the examples of a checkout of promptfoo and of a clone of
+# AgentV: `make test-imports PROMPTFOO=PATH AGENTV=PATH`, or one of the two. It
 # needs npm, Node 20 and, once, the network; about half an hour on two cores.
-test-imports: compiled $(PROMPTFOO_ITSELF)
-	@[ -d "$(PROMPTFOO)/examples" ] || { echo "make test-imports PROMPTFOO=PATH: PATH is a checkout of promptfoo"; exit 1; }
-	PROMPTFOO="$(abspath $(PROMPTFOO))" $(BIN)/python -m pytest -q -m imports tests/imports
+test-imports: compiled $(if $(PROMPTFOO),$(PROMPTFOO_ITSELF)) $(if $(AGENTV),$(AGENTV_ITSELF))
+	@[ -d "$(PROMPTFOO)/examples" ] || [ -n "$(AGENTV)" ] || { echo "make test-imports PROMPTFOO=PATH AGENTV=PATH: a checkout of promptfoo, a clone of AgentV, or both"; exit 1; }
+	PROMPTFOO="$(if $(PROMPTFOO),$(abspath $(PROMPTFOO)))" AGENTV="$(if $(AGENTV),$(abspath $(AGENTV)))" $(BIN)/python -m pytest -q -m imports tests/imports
+
+$(AGENTV_ITSELF): scripts/agentv/package.json
+	@mkdir -p .agentv-itself
+	@cp scripts/agentv/package.json .agentv-itself/
+	npm install --prefix .agentv-itself --no-audit --no-fund --loglevel=error
+	@touch $@
 
 $(PROMPTFOO_ITSELF): scripts/promptfoo/package.json
 	@mkdir -p .promptfoo

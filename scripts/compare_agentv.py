@@ -5,7 +5,8 @@ without judges and programs are run by both programs on the same replies, and th
 
     python scripts/compare_agentv.py REPOSITORY NODE_MODULES [--only TEXT]
 
-REPOSITORY is a clone of AgentV's repository, NODE_MODULES a folder in which npm has installed it. The last line is JSON.
+REPOSITORY is a clone of AgentV's repository, NODE_MODULES a folder in which npm has installed it. The last line is
+JSON.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +42,27 @@ _ANSWER = """import json, pathlib, sys
 replies = json.loads(pathlib.Path(sys.argv[1]).read_text())
 pathlib.Path(sys.argv[3]).write_text(json.dumps({"output": [replies[sys.argv[2]]]}))
 """
+_JUDGE = """import json, re
+def reply(messages):
+    said = messages[-1]["content"].partition("[[ ## rubric ## ]]")[2]
+    rubric = re.findall(r"(?m)^- \\[(.+?)\\][^:]*:.*\\n(?:(?!- |  - ).*\\n)*?(  - )?", said)
+    if not rubric:
+        return json.dumps({"score": 0.9, "reasoning": "By a stand-in."})
+    verdicts = [(name, {"score": 9} if ranges else {"met": True}) for name, ranges in rubric]
+    criteria = [{"id": name, **verdict, "reasoning": "Yes."} for name, verdict in verdicts]
+    return json.dumps({"criteria": criteria, "reasoning": "By a stand-in."})
+"""
 
 
 class Texts(yaml.SafeLoader):
-    """A loader that leaves dates as texts."""
+    """A loader that leaves dates as texts, and words such as `on`."""
 
 
 Texts.yaml_implicit_resolvers = {
-    sign: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
+    sign: [(tag, pattern) for tag, pattern in rules if not tag.endswith((":timestamp", ":bool"))]
     for sign, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+Texts.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), ["t", "f"])
 
 
 def unpack(repository: Path, commit: str, folder: Path) -> None:
@@ -82,13 +96,13 @@ def rejoinder(*arguments: str, cwd: Path) -> Any:
 
 
 def on_scripts(suite: Path, replies: dict[str, Any], name: str) -> Path:
-    """A copy of a suite whose targets are all scripted."""
+    """A copy of a suite with a scripted target, and a function in place of each judge."""
     data = yaml.load(suite.read_text(), Texts)
     names = {one["name"] for one in data.get("targets", [])} | {data.get("judge_target", "judge")}
-    judged = {"judge": [0.9] * 400}
-    scripted = [{"name": one, "provider": "scripted", "replies": replies, **judged} for one in sorted(names)]
-    data["targets"] = [*scripted, {"name": "scripted-one", "provider": "scripted", "replies": replies, **judged}]
+    data["targets"] = [{"name": one, "provider": "python", "call": "stand_in_judge:reply"} for one in sorted(names)]
+    data["targets"].append({"name": "scripted-one", "provider": "scripted", "replies": replies})
     data["target"], data["judge_target"] = "scripted-one", data.get("judge_target", "judge")
+    suite.with_name("stand_in_judge.py").write_text(_JUDGE)
     for case in data["evals"]:
         case.pop("repeat", None)
         if "execution" in case:
@@ -106,7 +120,7 @@ def runs(suite: Path) -> str:
     errors = [error["message"] for file in checked["files"] for error in file["errors"]]
     if errors:
         return f"not valid: {errors[0]}"
-    path = on_scripts(suite, {"*": ["A plain reply."] * 30}, "scripted.evals.yaml")
+    path = on_scripts(suite, {"*": ["A plain reply."] * 30}, f"{suite.stem}-scripted.evals.yaml")
     document = rejoinder("run", path.name, cwd=path.parent)
     path.unlink()
     wrong = [error for one in document["results"] for error in _errors(one)]
@@ -117,9 +131,9 @@ def _errors(result: dict[str, Any]) -> Iterator[str]:
     """The errors of a result, apart from those of programs that are not installed."""
     checks = [check for turn in result.get("turns", []) for check in turn.get("checks", [])]
     for check in [*checks, *(result.get("conversation_checks") or [])]:
-        error = check.get("error")
-        if error and "agentv_checks" not in str(check["check"]):
-            yield str(error)
+        unknown = "agentv_checks" in str(check["check"]) or "cost of the reply is unknown" in str(check.get("reason"))
+        if check.get("error") and not unknown:
+            yield f"{check['check']}: {check.get('reason')}"
     if result.get("status") == "error" and not any(check.get("error") for check in checks):
         yield str(result.get("error"))
 
@@ -127,7 +141,7 @@ def _errors(result: dict[str, Any]) -> Iterator[str]:
 # Both programs on the same replies
 
 
-def deterministic(data: dict[str, Any], tree: Path, path: Path) -> dict[str, Any] | None:
+def deterministic(data: dict[str, Any], path: Path) -> dict[str, Any] | None:
     """An eval with only the tests that need no judge and no program; None if there are none."""
     tests = data.get("tests")
     if isinstance(tests, list):
@@ -214,9 +228,9 @@ def ours(call: dict[str, Any]) -> dict[str, Any]:
     return {"text": call["content"], **({"tool_calls": calls} if calls else {})}
 
 
-def theirs(path: Path, modules: Path, replies: dict[str, Any]) -> dict[str, float]:
+def theirs(path: Path, tree: Path, modules: Path, replies: dict[str, Any]) -> dict[str, float]:
     """The scores of AgentV, by test."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # AgentV writes on for a moment
         place = Path(folder)
         (place / "answer.py").write_text(_ANSWER)
         (place / "replies.json").write_text(json.dumps(replies))
@@ -226,7 +240,7 @@ def theirs(path: Path, modules: Path, replies: dict[str, Any]) -> dict[str, floa
         command = ["node", str(modules / "agentv" / "dist" / "cli.js"), "eval", "run", str(path), "--target", "replies"]
         command += ["--targets", str(place / "targets.yaml"), "--output", str(place / "out"), "--no-cache"]
         env = {**os.environ, "AGENTV_HOME": folder, "HOME": folder, "NO_COLOR": "1"}
-        done = subprocess.run(command, cwd=path.parent, env=env, capture_output=True, timeout=300, check=False)
+        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, timeout=300, check=False)
         index = next((place / "out").rglob("index.jsonl"), None)
         if index is None:
             raise RuntimeError((done.stderr or done.stdout).decode("utf-8", "replace")[-400:])
@@ -236,14 +250,16 @@ def theirs(path: Path, modules: Path, replies: dict[str, Any]) -> dict[str, floa
 
 def compare(data: dict[str, Any], path: Path, tree: Path, modules: Path) -> Iterator[dict[str, Any]]:
     """The scores of both programs, test by test and round by round."""
-    file = path.with_name("compared.eval.yaml")
+    file = path.with_name(f"{path.stem}-compared.eval.yaml")
     file.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     suite, _ = imported(file, tree)
     by_test = {str(test["id"]): replies_of(test, data.get("assertions") or []) for test in data["tests"]}
     for number in range(ROUNDS):
         replies = {name: given[number] for name, given in by_test.items()}
-        scores = theirs(file, modules, replies)
-        scripted = on_scripts(suite, {name: [ours(one)] for name, one in replies.items()}, "scripted.evals.yaml")
+        scores = theirs(file, tree, modules, replies)
+        scripted = on_scripts(
+            suite, {name: [ours(one)] for name, one in replies.items()}, f"{suite.stem}-scripted.evals.yaml"
+        )
         for result in rejoinder("run", scripted.name, cwd=scripted.parent)["results"]:
             name = result["id"]
             if name in scores:
@@ -258,7 +274,7 @@ def passed_alike(one: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Compares `rejoinder import agentv` with AgentV itself.")
     parser.add_argument("repository", type=Path)
     parser.add_argument("modules", type=Path, help="a `node_modules` folder with agentv")
     parser.add_argument("--only", default="", help="files whose path has this text")
@@ -275,35 +291,39 @@ def main() -> int:
 
 def check_all(version: str, tree: Path, modules: Path, only: str) -> Counter[str]:
     counted: Counter[str] = Counter()
-    for path in examples(tree):
-        name = path.relative_to(tree)
-        if only not in str(name):
-            continue
-        counted["files"] += 1
-        try:
-            suite, report = imported(path, tree)
-            losses = [one for one in (*report.approximated, *report.left_out) if not one.what.startswith("target ")]
-            wrong = runs(suite)
-            suite.unlink()
-        except (ImportFault, RuntimeError, subprocess.TimeoutExpired) as error:
-            wrong, losses = " ".join(str(error).split())[-300:], []
-        counted["runs"] += not wrong
-        counted["complete"] += not wrong and not losses
-        print(f"{version} {name}: {wrong or f'{len(losses)} losses'}", flush=True)
-        if version == INSTALLED and not wrong:
-            counted.update(compared(name, path, tree, modules))
+    with ThreadPoolExecutor(2) as pool:
+        paths = [path for path in examples(tree) if only in str(path.relative_to(tree))]
+        for figures, lines in pool.map(partial(check, version, tree, modules), paths):
+            counted.update(figures)
+            print("\n".join(lines), flush=True)
     return counted
 
 
-def compared(name: Path, path: Path, tree: Path, modules: Path) -> Counter[str]:
+def check(version: str, tree: Path, modules: Path, path: Path) -> tuple[Counter[str], list[str]]:
+    """The figures of one example, and what is to be said about it."""
+    try:
+        suite, report = imported(path, tree)
+        losses = [one for one in (*report.approximated, *report.left_out) if not one.what.startswith("target ")]
+        wrong = runs(suite)
+        suite.unlink()
+    except (ImportFault, RuntimeError, subprocess.TimeoutExpired) as error:
+        wrong, losses = " ".join(str(error).split())[-300:], []
+    figures = Counter({"files": 1, "runs": int(not wrong), "complete": int(not wrong and not losses)})
+    lines = [f"{version} {path.relative_to(tree)}: {wrong or f'{len(losses)} losses'}"]
+    if version == INSTALLED and not wrong:
+        figures.update(compared(path, tree, modules, lines))
+    return figures, lines
+
+
+def compared(path: Path, tree: Path, modules: Path, lines: list[str]) -> Counter[str]:
     counted: Counter[str] = Counter()
-    data = deterministic(yaml.load(path.read_text(), Texts), tree, path)
+    data = deterministic(yaml.load(path.read_text(), Texts), path)
     if data is None:
         return counted
     try:
         found = list(compare(data, path, tree, modules))
     except (ImportFault, RuntimeError, subprocess.TimeoutExpired, KeyError) as error:
-        print(f"    not compared: {' '.join(str(error).split())[-300:]}", flush=True)
+        lines.append(f"    not compared: {' '.join(str(error).split())[-300:]}")
         return Counter({"not compared": 1})
     for one in found:
         counted["scores"] += 1
@@ -314,7 +334,7 @@ def compared(name: Path, path: Path, tree: Path, modules: Path) -> Counter[str]:
         if not equal:
             checks = [check for turn in one.pop("result").get("turns", []) for check in turn["checks"]]
             said = [f"{check['check']}: {check['score']} {check.get('reason')}"[:90] for check in checks]
-            print(f"    {json.dumps({**one, 'checks': said})}", flush=True)
+            lines.append(f"    {json.dumps({**one, 'checks': said})}")
     return counted
 
 

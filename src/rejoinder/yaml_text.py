@@ -176,7 +176,7 @@ def _short_list(value: Any) -> str | None:
         return None
     words = [_scalar(one, "") for one in value]
     text = f"[{', '.join(words)}]"
-    is_plain = all(not re.search(r"[\[\]{},\n]", word) for word in words)
+    is_plain = all(not re.search(r"[\[\]{},?\n]", word) for word in words)
     return text if is_plain and len(text) <= _LONGEST_LIST else None
 
 

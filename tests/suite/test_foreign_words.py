@@ -150,7 +150,7 @@ UNCLEAR = (
 @pytest.mark.parametrize("text", OF_AGENTV)
 def test_a_file_of_a_later_agentv_is_recognised_in_one_message(project: Project, text: str) -> None:
     [error] = project.errors(text)
-    assert "a later AgentV" in error["message"] and "`criteria` is `outcome`" in error["message"]
+    assert "an eval of AgentV 4 or 5" in error["message"] and "rejoinder import agentv FILE" in error["message"]
     assert error["code"] == "unknown-key" and error["line"] == text[: text.index("tests:")].count("\n") + 1
     assert project.invoke("run", "evals.yaml").exit_code == 2
 

@@ -30,7 +30,7 @@ class ImportKind(Struct, frozen=True):
     """The folder in which its files usually are: for a file in it, the folder above may be read, too."""
     option: ImportOption | None = None
     recognises: str = ""
-    """`module:function` for patterns that other files fit, too: whether a SourceFile of a folder is one of its files."""
+    """`module:function`, where other files have such names, too: whether a SourceFile of a folder is one of its own."""
 
 
 KINDS: tuple[ImportKind, ...] = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from rejoinder.suite.load import LoadOptions, read_suite
 from rejoinder.suite.source import SuiteText
-from rejoinder.yaml_text import without_comments
+from rejoinder.yaml_text import to_document, without_comments
 
 _ELSEWHERE = frozenset(
     ("missing-environment", "missing-secret", "missing-variable", "unknown-target", "file-not-found", "unfilled-braces")
@@ -26,7 +26,14 @@ def refusal_of(check: dict[Any, Any]) -> str | None:
 def refusal_of_target(target: dict[Any, Any]) -> str | None:
     """The reason for which a suite refuses a target; None if it does not."""
     entry = json.dumps({**without_comments(target), "name": "x"}, ensure_ascii=False)
-    return _refusal_in(f'{{"target": "x", "targets": [{entry}], "evals": [{{"prompt": "x", "checks": [{{"min_words": 0}}]}}]}}')
+    return _refusal_in(
+        f'{{"target": "x", "targets": [{entry}], "evals": [{{"prompt": "x", "checks": [{{"min_words": 0}}]}}]}}'
+    )
+
+
+def refusal_of_suite(suite: dict[Any, Any]) -> str | None:
+    """The reason for which a suite is refused; None if it is not."""
+    return _refusal_in(to_document(suite))
 
 
 @lru_cache(maxsize=4096)

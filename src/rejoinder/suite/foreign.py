@@ -100,10 +100,7 @@ _AGENTV_SUITE = ("default_test", "evaluate_options", "environment", "workspace",
 _PROMPTFOO = ("prompts", "providers", "tests", "scenarios", "defaultTest")
 _PROMPTFOO_ALONE = ("defaultTest", "evaluateOptions", "commandLineOptions", "outputPath", "redteam", "derivedMetrics")
 _OF_AGENTV = (
-    "this file is for a later AgentV version than rejoinder can read ({words}); here `tests` are `evals`, `input` (in"
-    " AgentV 5 `vars.input`) is `prompt` (`input_messages` if it is a list), `criteria` is `outcome`, `expected_output`"
-    " is `expected_messages`, `providers` are `targets`, and `assert` is `checks`, where the kind of a check is its key"
-    " (`- contains: Paris`) and a plain text is `- llm_judge: {{criteria: ...}}`"
+    "this is an eval of AgentV 4 or 5 ({words}); write a suite from it with `rejoinder import agentv FILE --out DIR`"
 )
 _OF_PROMPTFOO = (
     "this is a configuration of promptfoo ({words}); write a suite from it with `rejoinder import promptfoo FILE --out"
@@ -197,7 +194,7 @@ def has_conversations(suite: Mapping[str, Any]) -> bool:
 
 
 def _words_of_agentv(suite: Mapping[str, Any]) -> list[str]:
-    """The words that identify a file of a later AgentV."""
+    """The words that identify an eval of AgentV 4 or 5."""
     tests = suite.get("tests")
     cases: list[Any] = [case for case in tests if isinstance(case, dict)] if isinstance(tests, list) else []
     used = {key for case in cases for key in case}

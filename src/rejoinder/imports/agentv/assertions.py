@@ -54,9 +54,7 @@ class Asserted(Struct, frozen=True):
 class Assertions:
     """The assertions of one file."""
 
-    def __init__(
-        self, bench: Workbench, words: Words, graders: Graders, target: Callable[[str, Spot], str]
-    ) -> None:
+    def __init__(self, bench: Workbench, words: Words, graders: Graders, target: Callable[[str, Spot], str]) -> None:
         """`target`: the target of ours for the name of one of theirs."""
         self.bench = bench
         self.words = words
@@ -185,6 +183,17 @@ class Assertions:
         if not isinstance(spot.value, str) or not spot.value.strip():
             raise asserted.lost("its judge is not a name")
         return {"target": self.target(spot.value, spot)}
+
+
+def needs_case(spot: Spot) -> bool:
+    """Whether what an assertion checks depends on its case: on the criteria, or on the expected output."""
+    kind = str(spot["type"].value).replace("_", "-").removeprefix("not-")
+    if KINDS.get(kind) in (_JUDGE, _FIELDS):
+        return kind == "field-accuracy" or not any(
+            isinstance(spot[key].value, str | list) for key in ("prompt", "value", "criteria", "rubrics")
+        )
+    members = (spot[key] for key in ("assertions", "assert", "evaluators"))
+    return any(needs_case(one) for inner in members for one in inner.items)
 
 
 Differences = tuple[Check, list[str]]
@@ -495,7 +504,11 @@ def _sequence(asserted: Asserted, _: Assertions) -> Differences:
 
 def _steps(asserted: Asserted, _: Assertions) -> Differences:
     value = asserted.spot["value"].value
-    limits = {key: value[key] for key in ("min", "max") if isinstance(value.get(key), int)} if isinstance(value, dict) else {}
+    limits = (
+        {key: value[key] for key in ("min", "max") if isinstance(value.get(key), int)}
+        if isinstance(value, dict)
+        else {}
+    )
     if not limits or value.get("type") != "tool" or {"name", "pattern"} & set(value):
         raise asserted.lost("only the number of all tool calls has a form here")
     return {"tool_calls": limits}, []
@@ -614,7 +627,7 @@ def _at(value: Any, path: str) -> Any:
 def _group(asserted: Asserted, assertions: Assertions) -> Differences:
     spot = asserted.spot
     members = next((spot[key] for key in ("assertions", "assert", "evaluators") if key in spot), None)
-    inner = [one for one in members.items] if members is not None else []
+    inner = list(members.items) if members is not None else []
     checks = assertions.convert(inner, asserted.case)
     if not any(not isinstance(one, Comment) for one in checks):
         raise asserted.lost("none of its assertions has a form here")
@@ -628,7 +641,9 @@ def _group(asserted: Asserted, assertions: Assertions) -> Differences:
                 check["weight"] = whole(weight)
     kind = str(aggregator["type"].value).replace("_", "-")
     differences = [_AGGREGATORS[kind]] if kind in _AGGREGATORS else []
-    threshold = next((one for key in (spot, aggregator) if (one := _number(key["threshold"].value)) is not None), PASSES)
+    threshold = next(
+        (one for key in (spot, aggregator) if (one := _number(key["threshold"].value)) is not None), PASSES
+    )
     return {"group": {"checks": checks}, "threshold": threshold}, differences
 
 
@@ -679,6 +694,7 @@ _OF_JUDGES = frozenset({"prompt", "value", "criteria", "rubrics", "target", "pro
 _JUDGE = Kind(_judged, keys=_OF_JUDGES, scored=True, judges=True)
 _RUBRIC = Kind(_rubrics, keys=_OF_JUDGES, scored=True, judges=True)
 _PROGRAM = Kind(_program, keys=None, scored=True)
+_FIELDS = Kind(_field_accuracy, keys=frozenset({"fields", "aggregation"}))
 _GROUP = Kind(_group, keys=frozenset({"assertions", "assert", "evaluators", "aggregator", "threshold"}))
 _CODE = Kind(_code, keys=frozenset({"value", "config", "threshold"}), scored=True)
 
@@ -707,9 +723,11 @@ KINDS: dict[str, Kind] = {
         _limits({"budget": _METRICS["max_cost_usd"], "threshold": _METRICS["max_cost_usd"]}, {}),
         keys=frozenset({"budget", "threshold"}),
     ),
-    "token-usage": Kind(_limits(_TOKENS, {"max_input": "only all tokens, and those of the reply, are counted"}), keys=None),
+    "token-usage": Kind(
+        _limits(_TOKENS, {"max_input": "only all tokens, and those of the reply, are counted"}), keys=None
+    ),
     "execution-metrics": Kind(_limits(_METRICS, _NO_METRICS), keys=None),
-    "field-accuracy": Kind(_field_accuracy, keys=frozenset({"fields", "aggregation"})),
+    "field-accuracy": _FIELDS,
     "min-words": Kind(_words_counted("min_words"), keys=frozenset({"value", "min", "threshold"})),
     "max-words": Kind(_words_counted("max_words"), keys=frozenset({"value", "max", "threshold"})),
 }

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.imports.agentv.assertions import PASSES, Assertions, Judged
+from rejoinder.imports.agentv.assertions import PASSES, Assertions, Judged, needs_case
 from rejoinder.imports.agentv.graders import Graders
 from rejoinder.imports.agentv.messages import Messages, joined
 from rejoinder.imports.agentv.prompts import Prompt, read_prompts
@@ -16,6 +16,7 @@ from rejoinder.imports.agentv.words import Words, variables_of
 from rejoinder.imports.promptfoo.words import Lost, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
 from rejoinder.imports.texts import Ids, literal, literal_tree
+from rejoinder.imports.verified import refusal_of_suite
 from rejoinder.imports.workbench import Workbench
 from rejoinder.yaml_text import Comment, Commented
 
@@ -42,8 +43,6 @@ _HOW = {
     "timeout_seconds": "set it on the target",
 }
 _OF_RUNS = {
-    "workers": "use `run --workers N`",
-    "max_concurrency": "use `run --workers N`",
     "cache": "replies of models are kept by `run --cache`",
     "fail_on_error": "use `run --fail-fast`",
     "delay": "set `rate` on the target",
@@ -52,6 +51,10 @@ _OF_RUNS = {
     "filter_range": "use `run --case`",
     "generate_suggestions": "nothing here is like it",
 }
+_OF_EXECUTION = frozenset(
+    {"target", "targets", "trials", "repeat", "threshold", "assertions", "assert", "evaluators", "skip_defaults"}
+)
+"""Keys of `execution` that are read elsewhere."""
 _NO_CHECK = "the source says nothing about a good reply"
 _TODO = "TODO: write the prompt"
 
@@ -59,8 +62,10 @@ _TODO = "TODO: write the prompt"
 def is_eval(source: SourceFile) -> bool:
     """Whether a file of a folder is an eval of AgentV."""
     top = source.spot
-    return isinstance(top.value, dict) and any(key in top.value for key in (*_TESTS, "scenarios")) and (
-        source.path.parent.name != ".agentv"
+    return (
+        isinstance(top.value, dict)
+        and any(key in top.value for key in (*_TESTS, "scenarios"))
+        and (source.path.parent.name != ".agentv")
     )
 
 
@@ -69,8 +74,10 @@ def convert(source: SourceFile, bench: Workbench) -> None:
     root = source.spot
     if not is_eval(source):
         raise root.fault("this is not an eval of AgentV", "Such a file has the key `tests`.")
-    suite = Conversion(root, bench).suite()
-    bench.suite(source, suite)
+    try:
+        bench.suite(source, Conversion(root, bench).verified())
+    except Lost as lost:
+        raise root.fault(f"{lost.what}: {lost.how}") from None
 
 
 class Conversion:
@@ -93,6 +100,29 @@ class Conversion:
         self.ids = Ids()
         self.passes = self._threshold()
         self.cases = 0
+        self._spots: dict[int, Spot] = {}
+        """The places of cases, by the cases."""
+
+    def verified(self) -> Entry:
+        """The suite without the cases that a suite refuses. Raises ImportFault if it is refused as a whole."""
+        suite = self.suite()
+        if refusal_of_suite(suite) is None:
+            return suite
+        evals: list[Any] = []
+        for case in suite["evals"]:
+            spot = self._spots.get(id(case))
+            refusal = None if spot is None else refusal_of_suite({**suite, "evals": [case]})
+            if spot is None or refusal is None:
+                evals.append(case)
+            else:
+                self.cases -= 1
+                self.ledger.count_cases(-1)
+                evals.append(self.ledger.leave_out(spot, "a test", f"a suite refuses it: {refusal[:150]}"))
+        suite["evals"] = evals
+        refusal = refusal_of_suite(suite) if self.cases else "it has no cases"
+        if refusal is not None:
+            raise self.root.fault(f"a suite refuses what becomes of it: {refusal[:300]}")
+        return suite
 
     def suite(self) -> Entry:
         root = self.root
@@ -110,10 +140,14 @@ class Conversion:
         suite |= dict.fromkeys([*self._lines(above, "execution", "target", "providers"), *workspace])
         suite |= self._with_judges(targets) | execution
         if len(prompts) > 1 and all(one.fits_variant for one in prompts):
-            suite |= dict.fromkeys(self._lines(above, "prompts")) | {"variants": [one.variant(self.words) for one in prompts]}
+            suite |= dict.fromkeys(self._lines(above, "prompts")) | {
+                "variants": [one.variant(self.words) for one in prompts]
+            }
         suite |= dict.fromkeys(self._lines(above, "assertions", "assert", "default_test"))
         if checks:
-            suite |= {"checks": checks} if any(not isinstance(one, Comment) for one in checks) else dict.fromkeys(checks)
+            suite |= (
+                {"checks": checks} if any(not isinstance(one, Comment) for one in checks) else dict.fromkeys(checks)
+            )
         suite["defaults"] = defaults
         suite |= dict.fromkeys(self._lines(above, *_TESTS, "scenarios", "input", "input_files", "tags", "metadata"))
         suite["evals"] = cases
@@ -159,9 +193,10 @@ class Conversion:
     def _default_test(self) -> Spot:
         spot = self.root["default_test"]
         if isinstance(spot.value, str):
-            path = self.graders.found(spot, spot.value.strip().removeprefix("file://"))
-            if path is not None and path.is_file():
+            path = self.graders.file(spot, spot.value)
+            if path is not None:
                 return spot.file.folder.read(path).spot
+            self.ledger.leave_out(spot, "`default_test`", "there is no such file in the imported folder")
         return spot
 
     def _targets(self) -> tuple[Entry, list[Comment]]:
@@ -212,12 +247,14 @@ class Conversion:
                 if key in ("budget_usd", "budgetUsd") and isinstance(one.value, int | float):
                     self.ledger.map(one)
                     keys["budget"] = {"usd": whole(one.value)}
+                elif key in ("workers", "max_concurrency") and isinstance(one.value, int) and one.value > 0:
+                    self.ledger.map(one)
+                    keys["metadata"] = {"threads": one.value}
                 elif key in _OF_RUNS:
                     keys |= dict.fromkeys(one.above())
                     keys[self.ledger.leave_out(one, f"`{key}`", _OF_RUNS[key])] = None
-                elif key not in ("target", "targets", "trials", "repeat", "threshold", "assertions", "assert"):
-                    if key not in ("evaluators", "skip_defaults"):
-                        keys[self.ledger.leave_out(one, f"`{key}`", "a suite has nothing like it")] = None
+                elif key not in _OF_EXECUTION:
+                    keys[self.ledger.leave_out(one, f"`{key}`", "a suite has nothing like it")] = None
         return keys
 
     def _repeats(self) -> Entry:
@@ -260,11 +297,17 @@ class Conversion:
         """The checks of all cases, and the keys of cases that have none of their own."""
         judged = Judged(variables=_mapping(self.default["vars"].value), passes=self.passes)
         root, execution = self.root, self.root["execution"]
-        spots = [root["assertions"], root["assert"], execution["assertions"], execution["assert"], self.default["assert"]]
+        spots = [
+            root["assertions"],
+            root["assert"],
+            execution["assertions"],
+            execution["assert"],
+            self.default["assert"],
+        ]
         given = [one for spot in spots for one in spot.items]
-        self._skips = any(isinstance(one, Test) and _skips(one) for one in self.tests)
-        checks = [] if self._skips else self.assertions.convert(given, judged)
-        self._given = given if self._skips else []
+        by_case = any(isinstance(one, Test) and _skips(one) for one in self.tests) or any(map(needs_case, given))
+        checks = [] if by_case else self.assertions.convert(given, judged)
+        self._given = given if by_case else []
         defaults: Entry = {}
         if (tags := self.root["tags"]).value:
             defaults |= {"tags": list(self._tags(tags))}
@@ -310,6 +353,7 @@ class Conversion:
                     written += [*test.spot.above(), self.ledger.leave_out(test.spot, lost.what, lost.how)]
                     continue
                 self.cases += 1
+                self._spots[id(case)] = test.spot
                 written += [Comment("")] * bool(written and not isinstance(written[-1], Comment)) + [case]
         return written
 
@@ -323,7 +367,7 @@ class Conversion:
         if is_one_of and prompt is not None and own is not None:
             wanted = spot.of(f"{test.name or own}-{prompt.name}")
         case["id"] = self.ids.take(wanted, self._otherwise(spot))
-        case |= self._words_of(spot, variables)
+        case |= self._words_of(spot)
         case |= self._above(spot, "input", "input_files", "prompts") | messages
         kept = {name: value for name, value in variables.items() if name not in ("input", "expected_output", "vars")}
         if kept:
@@ -332,10 +376,15 @@ class Conversion:
         case |= self._above(spot, "criteria", "expected_outcome", "outcome") | outcome
         expected = self._expected(spot, test, variables)
         case |= self._above(spot, "expected_output") | ({"expected_messages": expected} if expected else {})
-        judged = Judged(variables, str(next(iter(outcome.values()), "")), self._raw_expected(spot, test, variables), self._passes(spot))
+        judged = Judged(
+            variables,
+            str(next(iter(outcome.values()), "")),
+            self._raw_expected(spot, test, variables),
+            self._passes(spot),
+        )
         case |= self._above(spot, "execution", "assertions", "assert", "evaluators", "turns", "mode")
-        case |= self._graded(test, judged, case, graded=graded)
-        case |= self._rest(spot, variables)
+        case |= self._graded(test, judged, graded=graded)
+        case |= self._rest(spot)
         if test.first:
             case |= dict.fromkeys(spot.within())
         for key in spot.value:
@@ -363,7 +412,7 @@ class Conversion:
                     continue
         return full
 
-    def _words_of(self, spot: Spot, variables: Mapping[str, Any]) -> Entry:
+    def _words_of(self, spot: Spot) -> Entry:
         entry: Entry = {}
         if isinstance(spot["description"].value, str) and spot["description"].value.strip():
             entry["description"] = literal(spot["description"].value.strip())
@@ -382,7 +431,7 @@ class Conversion:
         if prompt is not None and not prompt.is_input:
             return {} if is_talk else prompt.keys(self.words, variables)
         messages = [] if asked.value is None else self.messages.read(asked, variables)
-        if not messages and not is_talk:
+        if not is_talk and not any(_has_words(one["content"]) for one in messages):
             raise Lost("a test", "it has no input")
         if not _skips(test):
             files = spot["input_files"] if "input_files" in spot else self.root["input_files"]
@@ -421,7 +470,7 @@ class Conversion:
                 return whole(one.value)
         return self.passes
 
-    def _graded(self, test: Test, judged: Judged, case: Entry, *, graded: bool) -> Entry:
+    def _graded(self, test: Test, judged: Judged, *, graded: bool) -> Entry:
         """The checks of a case, its threshold, and its turns."""
         spot = test.spot
         keys = ("assertions", "assert", "evaluators")
@@ -472,12 +521,16 @@ class Conversion:
         if not content:
             raise Lost("a turn", "it has no input")
         turn: Entry = dict.fromkeys(spot.above())
-        turn |= {"prompt": content} if isinstance(content, str) else {"messages": [{"role": "user", "content": content}]}
+        turn |= (
+            {"prompt": content} if isinstance(content, str) else {"messages": [{"role": "user", "content": content}]}
+        )
         expected = spot["expected_output"]
         if isinstance(expected.value, str) and expected.value.strip():
             turn["expected"] = self.words.fill(expected.value, judged.variables)
         elif expected.value is not None:
-            turn[self.ledger.leave_out(expected, "`expected_output` of a turn", "only a text is shown to judges")] = None
+            turn[self.ledger.leave_out(expected, "`expected_output` of a turn", "only a text is shown to judges")] = (
+                None
+            )
         given = spot["assertions"] if "assertions" in spot else spot["assert"]
         checks = self.assertions.convert(list(given.items), judged)
         is_checked = any(not isinstance(one, Comment) for one in checks)
@@ -489,7 +542,7 @@ class Conversion:
             return Commented({"on": "transcript", **one.value}, one.comment)
         return one if isinstance(one, Comment) else {"on": "transcript", **one}
 
-    def _rest(self, spot: Spot, variables: Mapping[str, Any]) -> Entry:
+    def _rest(self, spot: Spot) -> Entry:
         """Everything else of a test."""
         entry: Entry = {}
         if isinstance(spot["conversation_id"].value, str | int):
@@ -521,6 +574,10 @@ _OF_TESTS = frozenset(
     | {"expected_output", "assertions", "assert", "evaluators", "execution", "metadata", "conversation_id", "mode"}
     | {"turns", "aggregation", "on_turn_failure", "window_size", "threshold", "provider", "providers", "rubrics"}
 )
+
+
+def _has_words(content: Any) -> bool:
+    return bool(content.strip() if isinstance(content, str) else content)
 
 
 def _skips(test: Test) -> bool:

@@ -13,6 +13,7 @@ from rejoinder.imports.promptfoo.words import Lost
 from rejoinder.imports.sources import ImportFault, Spot
 from rejoinder.imports.texts import literal, literal_tree
 from rejoinder.imports.workbench import Workbench
+from rejoinder.project.folders import find_root, upward
 
 _SCRIPT = "agentv_checks.py"
 _MADE = (".ts", ".js", ".mts", ".mjs")
@@ -50,15 +51,20 @@ class Graders:
             raise Lost(shown[:60], faults[0])
         return None
 
+    def file(self, spot: Spot, written: str) -> Path | None:
+        """A file as `found` has it; None if it cannot be read."""
+        try:
+            path = self.found(spot, written.strip().removeprefix("file://"))
+        except Lost:
+            return None
+        return path if path is not None and path.is_file() else None
+
     def shown(self, spot: Spot, path: Path, written: str) -> str:
         """The path of a file in a suite: as the source has it, where a suite finds it by that."""
         shown, place = written.lstrip("/\\"), self._bench.place
-        for folder in (place, *place.parents):
-            if (folder / shown).exists() or folder == self._bench.folder.root:
-                break
-        else:
-            folder = place
-        return literal(shown) if folder / shown == path else self._bench.link(spot, path)
+        folders = upward(place, find_root(place, Path.cwd()))
+        found = next((folder / shown for folder in folders if (folder / shown).exists()), None)
+        return literal(shown) if found == path else self._bench.link(spot, path)
 
     # Programs
 
@@ -139,4 +145,3 @@ class Graders:
             if path is not None and path.is_file():
                 return path
         raise Lost(f"include {written[:60]}", "there is no such file")
-

@@ -134,4 +134,3 @@ def _chat(value: Any) -> tuple[tuple[str, str], ...]:
             raise Lost("a prompt of messages", "contents other than text, and messages of tools, have no form here")
         found.append((one["role"], content if isinstance(content, str) else json.dumps(content)))
     return tuple(found)
-

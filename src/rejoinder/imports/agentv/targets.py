@@ -46,9 +46,10 @@ _SETTINGS = {
     "resource_name": "resource",
 }
 _OF_THE_PROGRAM = frozenset(
-    ("name", "id", "label", "provider", "grader_target", "judge_target", "grader", "stream_log", "log_dir", "log_format")
-    + ("log_directory", "log_output_format", "verbose", "provider_batching", "batch_requests", "keep_workspaces")
-    + ("keep_temp_files", "description", "runtime", "subprovider", "config", "hooks", "use_target", "api_format")
+    {"name", "id", "label", "provider", "grader_target", "judge_target", "grader", "stream_log", "log_dir"}
+    | {"log_format", "log_directory", "log_output_format", "verbose", "provider_batching", "batch_requests"}
+    | {"keep_workspaces", "keep_temp_files", "description", "runtime", "subprovider", "config", "hooks"}
+    | {"use_target", "api_format"}
 )
 """Keys that are read elsewhere, or that change nothing in replies."""
 _ENVIRONMENT = re.compile(r"\{\{\s*env\.(\w+)\s*\}\}")
@@ -112,7 +113,7 @@ class Targets:
     def _define(self, name: str, found: Spot | None, theirs: str, used: Spot) -> None:
         comments: list[Any] = []
         try:
-            target = self._target(found, theirs, used, comments)
+            target = self._target(found, theirs, comments)
             self._bench.ledger.map(used)
         except Lost as lost:
             comments = [self._bench.ledger.leave_out(used, f"target {lost.what}", lost.how)]
@@ -124,7 +125,7 @@ class Targets:
         entry |= {**dict.fromkeys(comments), **target}
         self.written.append(Commented(entry, beside) if beside else entry)
 
-    def _target(self, found: Spot | None, theirs: str, used: Spot, comments: list[Any]) -> Target:
+    def _target(self, found: Spot | None, theirs: str, comments: list[Any]) -> Target:
         if found is None and ":" in theirs:
             return self._checked(theirs, _of_id(theirs))
         if found is None:
@@ -273,9 +274,9 @@ class Targets:
 def read_workspace(spot: Spot, graders: Graders, bench: Workbench) -> tuple[Workspace | None, list[Comment]]:
     """The workspace of a suite, and comments for the parts of it that have no form here."""
     if isinstance(spot.value, str):
-        path = graders.found(spot, spot.value.removeprefix("file://"))
-        if path is None or not path.is_file():
-            return None, [bench.ledger.leave_out(spot, "the workspace", "there is no such file")]
+        path = graders.file(spot, spot.value)
+        if path is None:
+            return None, [bench.ledger.leave_out(spot, "the workspace", "there is no such file in the imported folder")]
         inner = spot.file.folder.read(path).spot
         return _workspace(inner, path, graders, bench)
     return _workspace(spot, spot.file.path, graders, bench)

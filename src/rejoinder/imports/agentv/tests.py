@@ -87,12 +87,7 @@ class Tests:
         shown = written.removeprefix("file://")
         if "://" in shown or not shown.strip():
             raise Lost(written[:60], "tests of other services are not fetched")
-        if any(sign in shown for sign in "*?["):
-            paths = item.matching(shown)
-        else:
-            paths = [item.locate(shown)]
-        if not paths or not all(path.exists() for path in paths):
-            raise Lost(written[:60], "there is no such file")
+        paths = _paths(item, shown)
         if len(chain) >= _DEEPEST or set(paths) & set(chain):
             raise Lost(written[:60], "files of tests name each other too deeply")
         self._bench.ledger.map(item)
@@ -131,7 +126,7 @@ class Tests:
         if suffix not in (".yaml", ".yml", ".json"):
             raise Lost(path.name, "only CSV, JSON, JSONL and YAML are read")
         spot = item.file.folder.read(path).spot
-        for one in (spot["tests"] if "tests" in spot else spot).items:
+        for one in _under(spot, "tests").items:
             yield from self._of_item(one, chain)
 
     def _scenarios(self, item: Spot) -> Iterator[Test | Comment]:
@@ -139,11 +134,8 @@ class Tests:
             yield from item.above()
             if isinstance(item.value, str):
                 shown = item.value.removeprefix("file://")
-                paths = item.matching(shown) if any(sign in shown for sign in "*?[") else [item.locate(shown)]
-                if not paths or not all(path.is_file() for path in paths):
-                    raise Lost(item.value[:60], "there is no such file")
-                spots = [item.file.folder.read(path).spot for path in paths]
-                scenarios = [one for spot in spots for one in (spot["scenarios"] if "scenarios" in spot else spot).items]
+                spots = [item.file.folder.read(path).spot for path in _paths(item, shown) if path.is_file()]
+                scenarios = [one for spot in spots for one in _under(spot, "scenarios").items]
             else:
                 scenarios = [item]
             for scenario in scenarios:
@@ -151,6 +143,19 @@ class Tests:
             self._bench.ledger.map(item)
         except Lost as lost:
             yield self._bench.ledger.leave_out(item, lost.what, lost.how)
+
+
+def _paths(item: Spot, written: str) -> list[Path]:
+    """The files of a path or a pattern. Raises Lost if there are none."""
+    paths = item.matching(written) if any(sign in written for sign in "*?[") else [item.locate(written)]
+    if not paths or not all(path.exists() for path in paths):
+        raise Lost(written[:60], "there is no such file")
+    return paths
+
+
+def _under(spot: Spot, key: str) -> Spot:
+    """The list of a file: under a key, or the file itself."""
+    return spot[key] if key in spot else spot  # noqa: SIM401 - a spot is no mapping
 
 
 def _of_scenario(scenario: Spot) -> Iterator[Test]:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rejoinder.imports.promptfoo.templates import read_template
 from rejoinder.imports.promptfoo.expressions import TemplateFault
+from rejoinder.imports.promptfoo.templates import read_template
 from rejoinder.imports.promptfoo.words import Lost, render, whole
 from rejoinder.imports.texts import literal, literal_tree
 
