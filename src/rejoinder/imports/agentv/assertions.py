@@ -29,8 +29,8 @@ _LONGEST_NAME = 150
 _NO_FORM = "rejoinder has no such check"
 
 
-class Judged(Struct, frozen=True):
-    """What the assertions of a case may refer to."""
+class CaseFacts(Struct, frozen=True):
+    """The parts of a case that its assertions may refer to."""
 
     variables: Mapping[str, Any] = NO_VARIABLES
     outcome: str = ""
@@ -45,7 +45,7 @@ class Asserted(Struct, frozen=True):
 
     spot: Spot
     kind: str
-    case: Judged
+    case: CaseFacts
 
     def lost(self, how: str) -> Lost:
         return Lost(self.kind, how)
@@ -55,7 +55,7 @@ class Assertions:
     """The assertions of one file."""
 
     def __init__(self, bench: Workbench, words: Words, graders: Graders, target: Callable[[str, Spot], str]) -> None:
-        """`target`: the target of ours for the name of one of theirs."""
+        """`target`: the target of the suite for a name in the source."""
         self.bench = bench
         self.words = words
         self.graders = graders
@@ -63,7 +63,7 @@ class Assertions:
         self.judges = False
         """Whether a check asks a model."""
 
-    def convert(self, spots: list[Spot], case: Judged) -> list[Any]:
+    def convert(self, spots: list[Spot], case: CaseFacts) -> list[Any]:
         """The checks of a list of assertions, with comments. Its plain texts are the criteria of one rubric."""
         checks: list[Any] = []
         place: int | None = None
@@ -82,7 +82,7 @@ class Assertions:
             checks.insert(place, {"rubric": criteria, **weight})
         return checks
 
-    def _criterion(self, spot: Spot, case: Judged) -> Iterator[Any]:
+    def _criterion(self, spot: Spot, case: CaseFacts) -> Iterator[Any]:
         yield from spot.above()
         text = spot.value.strip()
         if not text:
@@ -98,7 +98,7 @@ class Assertions:
         yield Commented(written, beside) if beside else written
 
     def _included(self, spots: list[Spot], chain: tuple[Path, ...]) -> Iterator[Spot | Comment]:
-        """The assertions, with those of files in place of `include`."""
+        """The assertions, with the content of files in place of `include`."""
         for spot in spots:
             if not isinstance(spot.value, dict) or set(spot.value) != {"include"}:
                 yield spot
@@ -115,7 +115,7 @@ class Assertions:
             except Lost as lost:
                 yield self.bench.ledger.leave_out(spot, lost.what, lost.how)
 
-    def _one(self, spot: Spot, case: Judged) -> list[Any]:
+    def _one(self, spot: Spot, case: CaseFacts) -> list[Any]:
         above, beside = spot.above(), spot.beside()
         try:
             check, notes = self._check(spot, case)
@@ -123,7 +123,7 @@ class Assertions:
             return [*above, *spot.within(), self.bench.ledger.leave_out(spot, lost.what, lost.how)]
         return [*above, *spot.within(), *notes, Commented(check, beside) if beside else check]
 
-    def _check(self, spot: Spot, case: Judged) -> tuple[Check, list[Comment]]:
+    def _check(self, spot: Spot, case: CaseFacts) -> tuple[Check, list[Comment]]:
         kind = spot["type"].value
         if not isinstance(spot.value, dict) or not isinstance(kind, str):
             raise Lost("an assertion", "it has no type")
@@ -341,7 +341,7 @@ def _criterion(asserted: Asserted, assertions: Assertions, spot: Spot, differenc
 
 
 def _bounds(asserted: Asserted, assertions: Assertions, spot: Spot) -> Check:
-    """What a criterion needs, and the meaning of its scores."""
+    """The bounds of a criterion, and the meaning of its scores."""
     bounds: Check = {}
     ranges = spot["score_ranges"]
     if spot["required"].value is True:
@@ -471,7 +471,7 @@ def _tools_used(asserted: Asserted, _: Assertions) -> Differences:
         return {"tool_calls": names if len(names) == 1 else {"mode": "any_order", "calls": names}}, []
     name, least, most = _named(asserted, value), value.get("min", 1), value.get("max")
     if not isinstance(least, int) or isinstance(most, bool) or not isinstance(most, int | None):
-        raise asserted.lost("its bounds are no numbers")
+        raise asserted.lost("its bounds are not numbers")
     checks: list[Any] = []
     if least > 0:
         checks.append({"tool_calls": [name if least == 1 else {"name": name, "times": least}]})
@@ -529,7 +529,7 @@ def _skill(asserted: Asserted, _: Assertions) -> Differences:
 
 
 def _limits(checks: Mapping[str, Callable[[float], Check]], lost: Mapping[str, str]) -> Callable[..., Differences]:
-    """Bounds of which each is a check; of several, the score is the share that holds."""
+    """A check for each bound. If there are several, the score is the share that holds."""
 
     def check(asserted: Asserted, _: Assertions) -> Differences:
         found: list[Any] = []
@@ -724,7 +724,7 @@ KINDS: dict[str, Kind] = {
         keys=frozenset({"budget", "threshold"}),
     ),
     "token-usage": Kind(
-        _limits(_TOKENS, {"max_input": "only all tokens, and those of the reply, are counted"}), keys=None
+        _limits(_TOKENS, {"max_input": "only all tokens, and the tokens of the reply, are counted"}), keys=None
     ),
     "execution-metrics": Kind(_limits(_METRICS, _NO_METRICS), keys=None),
     "field-accuracy": _FIELDS,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rejoinder.imports.agentv.assertions import PASSES, Assertions, Judged, needs_case
+from rejoinder.imports.agentv.assertions import PASSES, Assertions, CaseFacts, needs_case
 from rejoinder.imports.agentv.graders import Graders
 from rejoinder.imports.agentv.messages import Messages, joined
 from rejoinder.imports.agentv.prompts import Prompt, read_prompts
@@ -121,7 +121,7 @@ class Conversion:
         suite["evals"] = evals
         refusal = refusal_of_suite(suite) if self.cases else "it has no cases"
         if refusal is not None:
-            raise self.root.fault(f"a suite refuses what becomes of it: {refusal[:300]}")
+            raise self.root.fault(f"a suite refuses the result: {refusal[:300]}")
         return suite
 
     def suite(self) -> Entry:
@@ -295,7 +295,7 @@ class Conversion:
 
     def _shared(self) -> tuple[list[Any], Entry]:
         """The checks of all cases, and the keys of cases that have none of their own."""
-        judged = Judged(variables=_mapping(self.default["vars"].value), passes=self.passes)
+        judged = CaseFacts(variables=_mapping(self.default["vars"].value), passes=self.passes)
         root, execution = self.root, self.root["execution"]
         spots = [
             root["assertions"],
@@ -337,7 +337,7 @@ class Conversion:
     # Cases
 
     _asks_by_outcome = False
-    """Whether a case is judged by its outcome alone."""
+    """Whether only its outcome judges a case."""
 
     def _cases(self, prompts: list[Prompt], *, graded: bool) -> list[Any]:
         written: list[Any] = []
@@ -376,7 +376,7 @@ class Conversion:
         case |= self._above(spot, "criteria", "expected_outcome", "outcome") | outcome
         expected = self._expected(spot, test, variables)
         case |= self._above(spot, "expected_output") | ({"expected_messages": expected} if expected else {})
-        judged = Judged(
+        judged = CaseFacts(
             variables,
             str(next(iter(outcome.values()), "")),
             self._raw_expected(spot, test, variables),
@@ -470,7 +470,7 @@ class Conversion:
                 return whole(one.value)
         return self.passes
 
-    def _graded(self, test: Test, judged: Judged, *, graded: bool) -> Entry:
+    def _graded(self, test: Test, judged: CaseFacts, *, graded: bool) -> Entry:
         """The checks of a case, its threshold, and its turns."""
         spot = test.spot
         keys = ("assertions", "assert", "evaluators")
@@ -496,7 +496,7 @@ class Conversion:
             entry["checks"] = [Comment(_NO_CHECK), {"min_words": 0}]
         return entry
 
-    def _talk(self, spot: Spot, judged: Judged, checks: list[Any]) -> Entry:
+    def _talk(self, spot: Spot, judged: CaseFacts, checks: list[Any]) -> Entry:
         """A live conversation as planned turns."""
         entry: Entry = {"turns": [self._turn(one, judged) for one in spot["turns"].items]}
         whole_talk = [self._over_all(one) for one in checks]
@@ -516,7 +516,7 @@ class Conversion:
             entry["window_size"] = window
         return entry
 
-    def _turn(self, spot: Spot, judged: Judged) -> Entry:
+    def _turn(self, spot: Spot, judged: CaseFacts) -> Entry:
         content = self.messages.content(spot["input"], judged.variables)
         if not content:
             raise Lost("a turn", "it has no input")

@@ -18,7 +18,7 @@ from rejoinder.project.folders import find_root, upward
 _SCRIPT = "agentv_checks.py"
 _MADE = (".ts", ".js", ".mts", ".mjs")
 _FOLDERS = ("assertions", "graders", "judges")
-"""Where AgentV looks for graders of the project, below `.agentv`."""
+"""The folders of a project's graders, below `.agentv`."""
 
 
 class Graders:

@@ -45,7 +45,7 @@ class Prompt(Struct, frozen=True):
         return {"input_messages": [{"role": role, "content": content} for role, content in said]}
 
     def variant(self, words: Words) -> dict[Any, Any]:
-        """It as a variant: its variables are those of each case."""
+        """It as a variant: each case fills in its variables."""
         said = [words.open(content) for _, content in self.messages]
         system = {"system_prompt": said[0].strip()} if len(said) == 2 else {}
         return {"name": self.name, **system, "prompt": said[-1].strip() or _TODO}

@@ -63,7 +63,7 @@ class Workspace(Struct, frozen=True):
     spot: Spot
     settings: Target
     notes: tuple[str, ...] = ()
-    """How it differs."""
+    """The differences."""
 
 
 class Targets:
@@ -75,7 +75,7 @@ class Targets:
         self._graders = graders
         self._known = self._catalogue()
         self._names: dict[str, str] = {}
-        """Names of ours, by theirs."""
+        """Names in the suite, by names in the source."""
         self.written: list[Any] = []
         """Definitions and comments, as `targets` of the suite has them."""
         self.judges: dict[str, None] = {}
@@ -85,14 +85,14 @@ class Targets:
         """Whether a target took the workspace over."""
 
     def use(self, name: str, spot: Spot) -> str:
-        """The target of ours for the name of one of theirs; its definition is added."""
+        """The target of the suite for a name in the source; its definition is added."""
         if name not in self._names:
             self._names[name] = self._name(name)
             self._define(self._names[name], self._known.get(name), name, spot)
         return self._names[name]
 
     def use_entry(self, spot: Spot) -> str | None:
-        """The target for a name, or for settings that stand in the suite itself."""
+        """The target for a name, or for settings in the eval itself."""
         if isinstance(spot.value, str) and spot.value.strip():
             return self.use(spot.value.strip(), spot)
         name = next((spot[key].value for key in ("label", "name", "id") if isinstance(spot[key].value, str)), None)
@@ -252,7 +252,7 @@ class Targets:
     # Files of targets
 
     def _catalogue(self) -> dict[str, Spot]:
-        """The targets of the project, by name; those of a nearer folder win."""
+        """The targets of the project, by name; the nearer folder wins."""
         known: dict[str, Spot] = {}
         for folder in reversed(self._graders.above()):
             for name in ("targets.yaml", "targets.yml", "providers.yaml", "providers.yml", "config.yaml", "config.yml"):

@@ -49,7 +49,7 @@ class Words:
         return "".join([*pieces, literal(text[place:])])
 
     def _named(self, found: re.Match[str], variables: Mapping[str, Any]) -> str:
-        """What stands for a name: our variable, or the value."""
+        """The text in place of a name: our variable, or the value."""
         path = found[2]
         value = _looked_up(variables, path)
         if value is None:
@@ -77,7 +77,7 @@ class Words:
             raise Lost("a template", str(fault)) from None
 
     def open(self, text: str) -> str:
-        """A text whose variables are those of each case. Raises Lost."""
+        """A text in which each case fills in its variables. Raises Lost."""
         try:
             template = read_template(_ENVIRONMENT.sub(r"{{ env.\1 }}", text))
         except TemplateFault as fault:
