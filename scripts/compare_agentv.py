@@ -62,7 +62,7 @@ Texts.yaml_implicit_resolvers = {
     sign: [(tag, pattern) for tag, pattern in rules if not tag.endswith((":timestamp", ":bool"))]
     for sign, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-Texts.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), ["t", "f"])
+Texts.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?:true|false)$"), ["t", "f"])
 
 
 def unpack(repository: Path, commit: str, folder: Path) -> None:

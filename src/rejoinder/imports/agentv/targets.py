@@ -313,7 +313,7 @@ def _template(spot: Spot, beside: Path, graders: Graders) -> Path | None:
 
 
 def _cloned(repo: Spot) -> Iterator[str]:
-    """The commands that put a repository into the workspace. They are run by the agent's target, and by nobody here."""
+    """The commands that put a repository into the workspace. Only the target of the suite runs them."""
     address, path = repo["repo"].value, repo["path"].value
     commit = repo["commit"].value or repo["base_commit"].value
     if not isinstance(address, str) or not re.fullmatch(r"[\w./:@~+-]+", address) or address.startswith("-"):
