@@ -174,6 +174,7 @@ SHORTEST: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "json_schema": (({"type": "object"},), {}),
     "json_path": (("$.a",), {"equals": None}),
     "effort": ((), {"max_turns": 2}),
+    "tool_state": ((), {"tool": "x", "check": checks.contains("x")}),
     "field_accuracy": ((), {"fields": {"a": {"expected": 1}}}),
     "is_xml": ((), {"elements": ["a/b"]}),
     "levenshtein": ((), {"expected": "x", "max": 2}),

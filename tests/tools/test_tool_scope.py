@@ -215,7 +215,7 @@ def test_a_fork_does_not_begin_in_the_middle_of_what_a_server_knows(project: Pro
     run(project, suite(replies, checks=checks))
     name = only_run(project.folder).name
     words = refusal(project, "fork", name, "--case", "a", "--turn", "2", "--prompt", "Really?")
-    assert "MCP server `shop` keeps what was done in the conversation" in words
+    assert "`shop` keeps what was done in the conversation" in words
     forked = project.run_json("fork", name, "--case", "a", "--turn", "1", "--prompt", "Buy tea.", code=None)
     assert answers(forked["results"][0]) == ["tea"]
 

@@ -66,6 +66,7 @@ __all__ = [
     "skill_used",
     "starts_with",
     "tool_calls",
+    "tool_state",
     "webhook",
     "workspace_diff",
 ]
@@ -471,6 +472,18 @@ def effort(
         beside,
         _CHECK_KEYS,
     )
+
+
+def tool_state(
+    *, tool: str, check: Item, arguments: Mapping[str, Value] | None = None, **beside: Unpack[CheckKeys]
+) -> CheckEntry:
+    """A tool is called after the reply, and its answer has to pass a check: what the conversation has left in it.
+
+    `tool`: The tool, as models see its name or by its own name. It need not be offered to models.
+    `arguments`: The arguments of the call.
+    `check`: The check of the tool's answer.
+    """
+    return entry("tool_state", keys({"tool": tool, "arguments": arguments, "check": check}), beside, _CHECK_KEYS)
 
 
 def skill_used(names: str | Sequence[str], /, **beside: Unpack[CheckKeys]) -> CheckEntry:

@@ -33,7 +33,7 @@ from rejoinder.model import (
     Workspace,
     kind_of,
 )
-from rejoinder.model.tools import Offered
+from rejoinder.model.tools import Offered, ToolAnswer
 
 T = TypeVar("T")
 
@@ -131,6 +131,10 @@ class Port(Protocol):
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
         """Do work on this machine."""
+        ...
+
+    def ask_tool(self, name: str, arguments: str) -> Awaitable[ToolAnswer | Failure]:
+        """Call a tool of the conversation, without the model. `arguments`: JSON."""
         ...
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:

@@ -27,6 +27,7 @@ _MODULES: dict[str, str] = {
     "rubric": "rubrics",
     "semantic": "embeddings",
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
+    "tool_state": "state_of_tools",
 }
 """Modules of checks that ask something. None is named like a check: `rejoinder.checks.compare` is a function for
 authors of suites."""

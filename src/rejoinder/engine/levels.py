@@ -21,6 +21,7 @@ from rejoinder.model import (
     NotMatch,
     Regex,
     State,
+    ToolState,
     Trouble,
     Verdict,
     follow_ups_of,
@@ -122,6 +123,8 @@ def fill_in(value: T, values: Mapping[str, str]) -> T:
         parts["pattern"] = _filled(value.pattern, values, re.escape if is_regex else _escape_stars)
     elif isinstance(value, JsonPath) and value.expected is not None:
         parts["expected"] = _filled(value.expected, values, lambda text: json.encode(text).decode()[1:-1])
+    elif isinstance(value, ToolState):
+        parts["arguments"] = _filled(value.arguments, values, lambda text: json.encode(text).decode()[1:-1])
     changed = {name: new for name, old in parts.items() if (new := fill_in(old, values)) is not getattr(value, name)}
     return structs.replace(value, **changed) if changed else value
 

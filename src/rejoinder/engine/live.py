@@ -256,7 +256,7 @@ class Live:
         suite = call.job.prepared.suite
         conversation = call.job.number, work.session if isinstance(work, Use) else ""
         if isinstance(work, Use) and self._tools.has_lost(suite, work, conversation):
-            lost = f"cut off in turn {call.request.turn}; what MCP server `{work.tool.name}` knew of it is gone"
+            lost = f"cut off in turn {call.request.turn}; what `{work.tool.name}` knew of it is gone"
             return await self._told(Told(call.key, failure=Failure(CUT_OFF, lost)))
         record, started, started_at = self._asked(call), time.perf_counter(), time.time()
         if work.is_outside:

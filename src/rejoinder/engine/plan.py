@@ -50,6 +50,7 @@ from rejoinder.validation.roles import (
     find_embedding_fault,
     find_output_schema_fault,
     find_provider_fault,
+    find_state_fault,
     find_target,
     find_tools_fault,
     find_workspace_fault,
@@ -450,4 +451,6 @@ def _refuse(pair: Pair, others: list[Target], *, no_code: bool) -> None:
         if isinstance(check, Semantic) and (fault := find_embedding_fault(pair.suite, case.id, check)) is not None:
             raise fault
         if (fault := find_workspace_fault(case, target, check)) is not None:
+            raise fault
+        if (fault := find_state_fault(case, target, check)) is not None:
             raise fault

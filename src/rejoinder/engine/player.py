@@ -44,7 +44,7 @@ from rejoinder.model import (
     Verdict,
 )
 from rejoinder.model.checks import ReplyPart
-from rejoinder.model.tools import Offered
+from rejoinder.model.tools import Offered, ToolAnswer
 from rejoinder.runs.journal import JournalError, Told
 from rejoinder.validation.roles import find_embedder, find_target, judge_for
 
@@ -168,7 +168,7 @@ class Player:
         return verdicts if verdicts is not None else await grade(effect.checks, context)
 
     def _context(self, effect: Grade, reply: Reply) -> Context:
-        port = _Port(self.job, self.calls, self._answer_check, effect)
+        port = _Port(self.job, self.calls, self._answer_check, effect, self._tools)
         return Context(self.job.prepared.case, reply, effect.turn, port)
 
     async def _grade_part(self, part: ReplyPart, effect: Grade) -> tuple[Verdict, ...]:
@@ -215,6 +215,8 @@ class Player:
     async def _reply(self, call: Call, *, taped: bool = True) -> Reply | Failure:
         """For a check: a call that is stopped has no verdict."""
         answer = await self._answer(call, taped=taped)
+        if isinstance(answer, Stop) and call.kind == "tool":
+            return Failure("tool", "what this tool answered here was not recorded, and it cannot be asked any more")
         if isinstance(answer, Stop):
             raise NoAnswer
         if isinstance(answer, Failure) and answer.type == CUT_OFF:
@@ -246,18 +248,24 @@ class _Port:
     """What the checks of one turn can reach: the conversation so far, and calls that `answer` answers."""
 
     def __init__(
-        self, job: Job, maker: CallMaker, answer: Callable[[Call], Awaitable[Reply | Failure]], effect: Grade
+        self,
+        job: Job,
+        maker: CallMaker,
+        answer: Callable[[Call], Awaitable[Reply | Failure]],
+        effect: Grade,
+        tools: ToolRounds | None,
     ) -> None:
         self.calls: list[str] = []
         self._job = job
         self._maker = maker
         self._ask = answer
         self._effect = effect
+        self._tools = tools
         self._numbers: Iterator[int] = iter(())
         """Numbers for the next calls of a judge, if some are reserved."""
 
     def for_check(self) -> _Port:
-        return _Port(self._job, self._maker, self._ask, self._effect)
+        return _Port(self._job, self._maker, self._ask, self._effect, self._tools)
 
     def _answer(self, call: Call) -> Awaitable[Reply | Failure]:
         self.calls.append(call.key)
@@ -317,6 +325,11 @@ class _Port:
 
     def carry_out(self, work: Work) -> Awaitable[Reply | Failure]:
         return self._answer(self._maker.to_work(self._effect.turn, work))
+
+    async def ask_tool(self, name: str, arguments: str) -> ToolAnswer | Failure:
+        if self._tools is None:
+            return Failure("tool", "the conversation has no tools")
+        return await self._tools.ask(self._effect.turn, name, arguments, self._answer)
 
     def post(self, post: Post) -> Awaitable[Reply | Failure]:
         return self._answer(self._maker.to_work(self._effect.turn, post))

@@ -84,8 +84,7 @@ class Setup:
         for pair in pairs(self.suites, self.options.selection):
             for tool in filter(is_conversations_own, tools_of(pair)):
                 raise UsageError(
-                    f"MCP server `{tool.name}` keeps what was done in the conversation, so a fork cannot begin in its"
-                    " middle",
+                    f"`{tool.name}` keeps what was done in the conversation, so a fork cannot begin in its middle",
                     "Fork it at turn 1, or let all conversations share the server: `scope: run`.",
                 )
             opened = self.targets.find(pair.suite, pair.target)

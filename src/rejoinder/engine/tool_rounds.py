@@ -14,10 +14,18 @@ from rejoinder.engine.call_maker import CallMaker
 from rejoinder.engine.calls import Call
 from rejoinder.engine.effects import Ask, Stop
 from rejoinder.engine.plan import Job
-from rejoinder.engine.toolbox import Planned, Toolbox, Used, messages_of, used, whole_turn
+from rejoinder.engine.toolbox import LONGEST_NAME, Planned, Toolbox, Used, messages_of, used, whole_turn
 from rejoinder.model import NO_RECORDING, ChatMessage, Failure, Outcome, Reply, ToolCall
-from rejoinder.model.tools import Listed, ScriptedTool, is_conversations_own
-from rejoinder.tools.base import Listing, listed_of, read_listed
+from rejoinder.model.tools import (
+    Listed,
+    ScriptedTool,
+    ToolAnswer,
+    has_several,
+    is_conversations_own,
+    own_name,
+    tool_named,
+)
+from rejoinder.tools.base import Listing, Use, listed_of, read_answer, read_listed
 
 Answer: TypeAlias = Callable[..., Awaitable[Reply | Failure | Stop]]
 """What a call is answered with."""
@@ -107,8 +115,38 @@ class ToolRounds:
                 break
         return whole_turn(replies, made, toolbox.pending(reply.tool_calls), said, waited_s)
 
-    def _order_of(self, planned: Planned) -> AbstractAsyncContextManager[object]:
-        use = planned.use
+    async def ask(
+        self, turn: int, name: str, arguments: str, answer: Callable[[Call], Awaitable[Reply | Failure]]
+    ) -> ToolAnswer | Failure:
+        """Call a tool for a check. The model does not hear of it: faults do not meet it, and it is not counted."""
+        use = await self._use_named(name, arguments)
+        if isinstance(use, Failure):
+            return use
+        async with self._order_of(use):
+            told = await answer(self._calls.to_use(turn, use))
+        if isinstance(told, Failure):
+            return told
+        try:
+            return read_answer(told.text)
+        except msgspec.MsgspecError as error:
+            return Failure("tool", f"the recorded answer of tool `{name}` cannot be read: {error}")
+
+    async def _use_named(self, name: str, arguments: str) -> Use | Failure:
+        """The use of a declared tool, by its own name or as models see it. It need not be offered."""
+        tools = self._toolbox.tools
+        named = tool_named(tools, name)
+        if named is not None:
+            own = own_name(named, name) if has_several(named) else None
+            return Use(named, own or name, arguments)
+        for source in range(len(tools)):
+            listed = await self.listed(source)
+            if isinstance(listed, Failure):
+                return listed
+            if any(one.name == name for one in listed):
+                return Use(tools[source], name, arguments)
+        return Failure("tool", f"no declared tool offers `{name[:LONGEST_NAME]}`")
+
+    def _order_of(self, use: Use | None) -> AbstractAsyncContextManager[object]:
         if use is None or not is_conversations_own(use.tool):
             return nullcontext()
         return self._orders.setdefault(use.tool.name, asyncio.Lock())
@@ -121,7 +159,7 @@ class ToolRounds:
         """What came of one call. A server that knows what was done before gets its calls one after the other."""
         answer: Reply | Failure | Stop | None = None
         if call is not None:
-            async with self._order_of(planned):
+            async with self._order_of(planned.use):
                 answer = await self._answer(call)
         if isinstance(answer, Failure | Stop):
             return answer

@@ -394,6 +394,16 @@ class Effort(Check, frozen=True, kw_only=True, tag="effort"):
     min_tokens: Annotated[Count | None, "The minimum number of tokens, sent and received."] = None
 
 
+class ToolState(Check, frozen=True, kw_only=True, tag="tool_state"):
+    """A tool is called after the reply, and its answer has to pass a check: what the conversation has left in it."""
+
+    fault = "a tool was left in a wrong state"
+    of_text = False
+    tool: Annotated[Pattern, "The tool, as models see its name or by its own name. It need not be offered to models."]
+    arguments: Annotated[JsonText, "The arguments of the call.", Meta(extra_json_schema={"type": "object"})] = "{}"
+    check: Annotated[AnyCheck, "The check of the tool's answer."]
+
+
 class SkillUsed(Check, frozen=True, tag="skill_used"):
     """The agent has to use this skill; a list: each of these."""
 

@@ -5,9 +5,10 @@ failures.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeGuard
 
 from msgspec import Meta, Struct
 
@@ -47,10 +48,15 @@ class ScriptedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="s
 
 
 class PythonTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="python"):
-    """A function of the project. Its signature and its docstring describe it."""
+    """A function of the project, or a class with an object for each conversation. Signatures and docstrings describe
+    functions and methods."""
 
     call: str
-    """`module:function`"""
+    """`module:function`, or `module:Class`"""
+    is_class: bool = False
+    """Whether it is a class. The public methods of its objects are the tools."""
+    allow: tuple[str, ...] = ()
+    """Names of methods, with `*` for any letters; empty: all public ones."""
     fails: tuple[Fault, ...] = ()
 
     @property
@@ -90,13 +96,20 @@ def runs_code(tool: Tool) -> bool:
 
 
 def is_conversations_own(tool: Tool) -> bool:
-    """Whether each conversation has its own server, which remembers earlier calls."""
-    return isinstance(tool, McpTools) and tool.scope == "conversation"
+    """Whether each conversation has its own server or object, which remembers earlier calls."""
+    return (
+        tool.is_class if isinstance(tool, PythonTool) else isinstance(tool, McpTools) and tool.scope == "conversation"
+    )
 
 
-def allows(server: McpTools, name: str) -> bool:
-    """Whether a tool of a server may be offered."""
-    return not server.allow or any(fnmatchcase(name, pattern) for pattern in server.allow)
+def has_several(tool: Tool) -> TypeGuard[McpTools | PythonTool]:
+    """Whether a declaration stands for several tools: a server, or a class."""
+    return isinstance(tool, McpTools) or (isinstance(tool, PythonTool) and tool.is_class)
+
+
+def allows(tool: McpTools | PythonTool, name: str) -> bool:
+    """Whether a tool of a server, or a method of a class, may be offered."""
+    return not tool.allow or any(fnmatchcase(name, pattern) for pattern in tool.allow)
 
 
 class Offered(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -145,6 +158,23 @@ class FaultOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
     """The turns whose calls it hit."""
     at: int | None = None
     rate: float | None = None
+
+
+def tool_named(tools: Iterable[Tool], name: str) -> Tool | None:
+    """The declared tool of this name, as models see it (`SERVER__TOOL`) or by its own; None if only a server or a class
+    could tell."""
+    for tool in tools:
+        if tool.name == name and not has_several(tool):
+            return tool
+        if has_several(tool) and own_name(tool, name) is not None:
+            return tool
+    return None
+
+
+def own_name(tool: Tool, name: str) -> str | None:
+    """The name after `SERVER__`, if it begins with the name of this server or class."""
+    own = name.removeprefix(f"{tool.name}__")
+    return own if own and own != name else None
 
 
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_-]")

@@ -421,6 +421,23 @@ def _refuse_impossible(check: kinds.ToolCalls, at: str, texts: Texts, *, has_mod
         texts.problem("out-of-range", f"{at}.min", message)
 
 
+def _tool_state(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    """The texts of the arguments may have values that earlier turns extract."""
+    check = _read_fields(kind, _without(value, "arguments"), at, texts, shared)
+    arguments = _texts_in(value.get("arguments", {}), f"{at}.arguments", texts)
+    return structs.replace(check, arguments=msgspec.json.encode(arguments).decode())
+
+
+def _texts_in(value: Any, at: str, texts: Texts) -> Any:
+    if isinstance(value, str):
+        return texts.text(value, at)
+    if isinstance(value, list):
+        return [_texts_in(one, f"{at}[{place}]", texts) for place, one in enumerate(value)]
+    if isinstance(value, dict):
+        return {key: _texts_in(one, f"{at}.{key}", texts) for key, one in value.items()}
+    return value
+
+
 def _llm_judge(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     if not isinstance(value, dict):
         written = _written({"criteria": value}, "criteria")
@@ -556,6 +573,7 @@ _READERS: dict[type[Check], Reader] = {
     kinds.JsonSchema: _json_schema,
     kinds.JsonPath: _json_path,
     kinds.ToolCalls: _tool_calls,
+    kinds.ToolState: _tool_state,
     kinds.Effort: _effort,
     kinds.FieldAccuracy: _field_accuracy,
     kinds.FileContains: _file_contains,

@@ -41,8 +41,12 @@ _UNSCORED = {
 _OF_WHOLE_REPLIES = {
     *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
     *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls", "effort", "skill_used"),
+    *("tool_state", "canary"),
 }
 """Checks that cannot apply to a part of a reply."""
+_GROUPS = ("or", "and", "not")
+_OF_MORE = {"canary", "file_exists", "file_contains", "file_unchanged", "workspace_diff", "command", "tool_state"}
+"""Checks of something other than the text of a reply."""
 _BESIDE = frozenset(
     (
         *("prompt", "prompts", "times", "checks", "hint", "ask"),
@@ -165,6 +169,8 @@ class CheckRules:
             self.rubric(item["rubric"], (*path, "rubric"))
         if isinstance(item.get("json_path"), dict) and isinstance(item["json_path"].get("check"), dict):
             self._part(item["json_path"], (*path, "json_path"))
+        if isinstance(item.get("tool_state"), dict) and isinstance(item["tool_state"].get("check"), dict):
+            self._answer_of_tool(item["tool_state"]["check"], (*path, "tool_state", "check"))
         if "with" in item and "check" not in item:
             message = "`with` holds the arguments of a `check: NAME`; no other check takes it"
             self._error("unknown-key", (*path, "with"), message)
@@ -238,6 +244,31 @@ class CheckRules:
             self._error("unknown-key", (*place, key), message)
             return
         self._item(check, place, 0)
+
+    def _answer_of_tool(self, check: dict[str, Any], path: DocumentPath) -> None:
+        """A check of a tool's answer gets a text: it makes no calls and has no follow-up."""
+        for key, value in check.items():
+            if key in _GROUPS:
+                self._inside_answer(value, (*path, key))
+            elif key in _OF_WHOLE_REPLIES | _OF_MORE:
+                message = f"`{key}` cannot check the answer of a tool; take a check of a text"
+                self._error("unknown-key", (*path, key), message)
+                return
+            elif key in _BESIDE - {"name", "count"}:
+                message = f"`{key}` belongs beside `tool_state`, not into its check"
+                self._error("unknown-key", (*path, key), message)
+                return
+        self._item(check, path, 0)
+
+    def _inside_answer(self, value: Any, path: DocumentPath) -> None:
+        """The checks in a group of checks of a tool's answer. Their form is checked with the group."""
+        for inner, place in [(value, path)] if isinstance(value, dict) else _mappings(value, path):
+            for key, one in inner.items():
+                if key in _GROUPS:
+                    self._inside_answer(one, (*place, key))
+                elif key in _OF_WHOLE_REPLIES | _OF_MORE | {"prompt", "prompts"}:
+                    message = f"`{key}` cannot check the answer of a tool; take a check of a text"
+                    self._error("unknown-key", (*place, key), message)
 
     def _follow_up(self, item: dict[str, Any], path: DocumentPath, depth: int) -> None:
         """`path`: the place of its words."""
@@ -313,6 +344,9 @@ class CaseRules(CheckRules):
             self._count(item, place)
             for inner, where in _inner_items(item[rules[0]], (*place, rules[0])):
                 self._item_of_whole(inner, where)
+                for spot in _states_in(inner, where):
+                    message = "`tool_state` sees the state at the end, not after earlier replies; give it its own item"
+                    self._error("unknown-key", spot, message)
 
     def _item_of_whole(self, item: dict[str, Any], path: DocumentPath) -> None:
         """A conversation check, or a check inside one: it looks at replies, and sends nothing."""
@@ -357,6 +391,16 @@ def _inner_items(value: Any, path: DocumentPath) -> Iterator[tuple[dict[str, Any
     yield from ((value[key], (*path, key)) for key in keys)
     if not keys:
         yield value, path
+
+
+def _states_in(item: dict[str, Any], path: DocumentPath) -> Iterator[DocumentPath]:
+    """The places of `tool_state` in a check and its groups."""
+    if "tool_state" in item:
+        yield *path, "tool_state"
+    for key in _GROUPS:
+        inner = item.get(key)
+        for one, place in [(inner, (*path, key))] if isinstance(inner, dict) else _mappings(inner, (*path, key)):
+            yield from _states_in(one, place)
 
 
 _OF_WHOLE = frozenset({"on", "turns", "replies"})

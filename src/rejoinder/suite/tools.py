@@ -54,6 +54,8 @@ def _read(entry: dict[str, Any]) -> Tool:
         msgspec.convert(_without_marks(one), Fault) for one in (*said.get("fails", ()), *entry.get("fails", ()))
     )
     if kind == "python":
+        if said:
+            return PythonTool(call=said["class"], is_class=True, allow=tuple(said.get("allow", ())), fails=fails)
         return PythonTool(call=entry["python"], fails=fails)
     if kind == "scripted":
         return ScriptedTool(

@@ -88,10 +88,10 @@ class McpServer:
             raise self._fault("offers no tool that is allowed" if self._tools.allow else "offers no tool")
         return tuple(map(self._listed, found))
 
-    async def _listing(self, client: Client) -> list[Any]:
-        """The current tools, without those that are not allowed."""
+    async def _listing(self, client: Client, *, every: bool = False) -> list[Any]:
+        """The current tools that are allowed. `every`: others, too."""
         try:
-            found = await self._within(START_S, _all_pages(client, self._tools))
+            found = await self._within(START_S, _all_pages(client, None if every else self._tools))
         except TimeoutError:
             raise self._fault(f"did not list its tools within {in_seconds(START_S)}") from None
         except ToolFault:
@@ -125,7 +125,9 @@ class McpServer:
             answer = ToolAnswer(f"the tool's answer breaks the protocol: {_in_a_line(error)}", failed=True)
         else:
             answer = _answer(result)
-        if answer.failed and all(one.name != use.name for one in await self._listing(client)):
+        if answer.failed and all(one.name != use.name for one in await self._listing(client, every=True)):
+            if not allows(self._tools, use.name):  # only a check asked for it
+                raise self._fault(f"has no tool `{use.name}`")
             raise self._fault(f"no longer offers the tool `{use.name}`, which it did when the run began")
         return answer
 
@@ -296,13 +298,13 @@ class McpServer:
         return ToolFault(f"MCP server `{self._tools.name}` ({where}){called} {what}")
 
 
-async def _all_pages(client: Client, tools: McpTools) -> list[Any]:
-    """The allowed tools, up to a maximum. Raises ValueError for endless pages."""
+async def _all_pages(client: Client, tools: McpTools | None) -> list[Any]:
+    """The tools that these declared ones allow, up to a maximum. Raises ValueError for endless pages."""
     found: list[Any] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-        found += [one for one in page.tools if allows(tools, one.name)]
+        found += [one for one in page.tools if tools is None or allows(tools, one.name)]
         cursor = page.next_cursor
         if not cursor or len(found) > MOST_TOOLS:
             return found

@@ -100,9 +100,9 @@ class OpenTools:
         if isinstance(tool, ScriptedTool):
             return _Scripted(tool)
         if isinstance(tool, PythonTool):
-            from rejoinder.tools.python_tool import PythonFunction
+            from rejoinder.tools.python_tool import PythonFunction, PythonObject
 
-            return PythonFunction(tool, folders)
+            return PythonObject(tool, folders) if tool.is_class else PythonFunction(tool, folders)
         from rejoinder.tools.mcp_server import McpServer
 
         if tool.command and self._guard is None:

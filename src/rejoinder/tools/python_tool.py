@@ -1,17 +1,19 @@
-"""A function of the project as a tool: its signature describes the parameters, its docstring the purpose."""
+"""Functions and classes of the project as tools: signatures describe the parameters, docstrings the purpose."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, get_type_hints
 
 import msgspec
 
-from rejoinder.model.tools import Listed, PythonTool, ToolAnswer
-from rejoinder.tools.base import ToolFault, Use, cut, too_slow
+from rejoinder.model.tools import Listed, PythonTool, ToolAnswer, allows
+from rejoinder.tools.base import MOST_TOOLS, ToolFault, Use, cut, too_slow
 from rejoinder.user_code.functions import FunctionFault, call_function, in_words, load_function, recordable
+from rejoinder.words.numbers import in_seconds
 
 TIMEOUT_S = 60.0
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -40,20 +42,96 @@ class PythonFunction:
             function = load_function(self._call, self._folders)
             return function(**converted(function, arguments))
 
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                answer = await call_function(self._call, self._folders, work)
-                text = await call_function(self._call, self._folders, _text_of, answer)
-        except TimeoutError:
-            return too_slow(TIMEOUT_S)
-        except FunctionFault as fault:
-            if fault.error is None:
-                raise ToolFault(str(fault)) from fault
-            return ToolAnswer(cut(recordable(in_words(fault.error))), failed=True)
-        return ToolAnswer(cut(text))
+        return await _answer_of(self._call, self._folders, work)
 
     async def close(self) -> None:
         pass
+
+
+class PythonObject:
+    """An object of a class of the project: its public methods are tools, and it remembers what they did."""
+
+    def __init__(self, tool: PythonTool, folders: tuple[str, ...]) -> None:
+        self._tool = tool
+        self._folders = folders
+        self._object: Any = None
+
+    async def list(self) -> tuple[Listed, ...]:
+        call, folders = self._tool.call, self._folders
+        try:
+            methods = await call_function(call, folders, lambda: _methods_of(_load_class(call, folders)))
+            found = [describe(name, method) for name, method in methods.items() if allows(self._tool, name)]
+        except FunctionFault as fault:
+            raise ToolFault(str(fault)) from fault
+        except Exception as error:  # annotations that are texts are code of the project, too
+            raise ToolFault(f"`{call}` cannot be offered as tools: {error}") from None
+        if not found:
+            raise ToolFault(f"`{call}` has no public method" + (" that is allowed" if self._tool.allow else ""))
+        return tuple(found[:MOST_TOOLS])
+
+    async def call(self, use: Use) -> ToolAnswer:
+        """Call a method; the object is made for the first call."""
+        arguments = msgspec.json.decode(use.arguments)
+        call, folders = self._tool.call, self._folders
+
+        def begin() -> Any:
+            return _load_class(call, folders)()
+
+        def work() -> Any:
+            method = _methods_of(type(self._object)).get(use.name)
+            if method is None:
+                raise FunctionFault(f"`{call}` has no public method `{use.name}`")
+            method = getattr(self._object, use.name)
+            return method(**converted(method, arguments))
+
+        if self._object is None:
+            try:
+                async with asyncio.timeout(TIMEOUT_S):
+                    self._object = await call_function(call, folders, begin)
+            except TimeoutError:
+                raise ToolFault(f"`{call}` was not made within {in_seconds(TIMEOUT_S)}") from None
+            except FunctionFault as fault:
+                raise ToolFault(str(fault)) from fault
+        return await _answer_of(f"{call}.{use.name}", folders, work)
+
+    async def close(self) -> None:
+        self._object = None
+
+
+async def _answer_of(name: str, folders: tuple[str, ...], work: Callable[[], Any]) -> ToolAnswer:
+    """The answer of a function of the project, or its exception. Raises ToolFault where it cannot be called."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = await call_function(name, folders, work)
+            text = await call_function(name, folders, _text_of, answer)
+    except TimeoutError:
+        return too_slow(TIMEOUT_S)
+    except FunctionFault as fault:
+        if fault.error is None:
+            raise ToolFault(str(fault)) from fault
+        return ToolAnswer(cut(recordable(in_words(fault.error))), failed=True)
+    return ToolAnswer(cut(text))
+
+
+def _load_class(call: str, folders: tuple[str, ...]) -> type[Any]:
+    """Raises FunctionFault."""
+    found = load_function(call, folders)
+    if not isinstance(found, type):
+        raise FunctionFault(f"`{call}` is not a class; write `python: {call}` for a function")
+    return found
+
+
+def _methods_of(kind: type[Any]) -> dict[str, Callable[..., Any]]:
+    """The public methods of a class and its bases, without `self`, in the order in which they are written."""
+    names = [name for base in reversed(kind.__mro__[:-1]) for name in vars(base) if not name.startswith("_")]
+    found: dict[str, Callable[..., Any]] = {}
+    for name in dict.fromkeys(names):
+        written = inspect.getattr_static(kind, name)
+        if isinstance(written, staticmethod | classmethod):
+            found[name] = getattr(kind, name)
+        elif inspect.isfunction(written):
+            found[name] = MethodType(written, kind)
+    return found
 
 
 def describe(name: str, function: Callable[..., Any]) -> Listed:

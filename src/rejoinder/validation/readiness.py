@@ -18,7 +18,7 @@ from msgspec import structs
 
 from rejoinder.errors import MissingKey, RejoinderError, Severity, UsageError
 from rejoinder.model import AnyCheck, Case, Problem, Suite, Target, walk_case
-from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic
+from rejoinder.model.checks import Code, Compare, Judged, PythonCheck, Semantic, ToolState
 from rejoinder.model.providers import row_of
 from rejoinder.model.suite import COMMANDS_OF_TARGETS
 from rejoinder.model.tools import McpTools, PythonTool, Tool, join_tools
@@ -39,7 +39,7 @@ from rejoinder.validation import roles
 if TYPE_CHECKING:
     from rejoinder.transcripts.playing import Recordings
 
-_NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck)
+_NEEDS_MORE = (Judged, Compare, Semantic, Code, PythonCheck, ToolState)
 """Checks that need more than the reply: another target, or code."""
 _OF_ITS_NAME = frozenset({"model-of-openrouter", "unknown-provider"})
 
@@ -82,6 +82,7 @@ class Readiness:
             yield from _review_code(check, folders, place)
             yield from _review_embeddings(check, case, suite, place)
             yield from _review_workspace(check, case, suite, place)
+            yield from _review_state(check, case, suite, place)
 
     def review_targets(self, loaded: Loaded, missing: Severity) -> Iterator[Problem]:
         """Problems that keep the cases' targets and the servers of their tools from answering."""
@@ -194,6 +195,15 @@ def _review_workspace(check: AnyCheck, case: Case, suite: Suite, place: CasePlac
     for target in _candidates(case, suite):
         if (error := roles.find_workspace_fault(case, target, check)) is not None:
             yield place.problem("no-workspace", check.at, _in_one_line(error), severity="warning")
+
+
+def _review_state(check: AnyCheck, case: Case, suite: Suite, place: CasePlace) -> Iterator[Problem]:
+    """Whether a check can ask a tool for its state."""
+    for target in _candidates(case, suite):
+        if (error := roles.find_state_fault(case, target, check)) is not None:
+            yield place.problem("no-tool-state", check.at, _in_one_line(error))
+        elif (message := roles.find_shared_state(case, target, check)) is not None:
+            yield place.problem("shared-tool-state", check.at, message, severity="warning")
 
 
 def _in_one_line(error: RejoinderError) -> str:

@@ -19,15 +19,25 @@ from rejoinder.model import (
     Semantic,
     Suite,
     Target,
+    ToolState,
     for_target,
     kind_of,
     walk_case,
 )
 from rejoinder.model.providers import CALLABLE, list_providers, row_of
-from rejoinder.model.tools import McpTools, Tool, allows, join_tools
+from rejoinder.model.tools import (
+    ScriptedTool,
+    Tool,
+    allows,
+    has_several,
+    is_conversations_own,
+    join_tools,
+    tool_named,
+)
 from rejoinder.providers import wordllama
 from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
+from rejoinder.spelling import did_you_mean
 from rejoinder.suite.schema_files import OUTPUT_SCHEMA, output_schema_of
 from rejoinder.suite.target_names import check_target
 from rejoinder.suite.target_rules import NO_STRUCTURED_OUTPUT, find_answer_form
@@ -142,11 +152,11 @@ def find_idle_faults(tool: Tool) -> Iterator[str]:
     for fault in tool.fails:
         if not fault.tool:
             continue
-        if not isinstance(tool, McpTools):
+        if not has_several(tool):
             if fault.tool != tool.name:
                 yield f"a fault of `{tool.name}` names another tool, `{fault.tool}`; `tool` is only for a server"
         elif not allows(tool, fault.tool):
-            yield f"a fault names the tool `{fault.tool}`, which `allow` of server `{tool.name}` leaves out"
+            yield f"a fault names the tool `{fault.tool}`, which `allow` of `{tool.name}` leaves out"
 
 
 _MaybeTarget = TypeVar("_MaybeTarget", Target, Target | None)
@@ -213,6 +223,41 @@ def find_workspace_fault(case: Case, target: Target, check: Check) -> UsageError
     what = f"case `{case.id}` has the check `{kind_of(check)}`, which looks into the workspace of an agent, and"
     return UsageError(
         f"{what} target `{target.name}` does not work in one", "docs/guides/agents.md lists those that do."
+    )
+
+
+def find_state_fault(case: Case, target: Target, check: Check) -> UsageError | None:
+    """Why a `tool_state` cannot call its tool, as far as is known before servers are asked."""
+    if not isinstance(check, ToolState):
+        return None
+    tools, what = join_tools(case.all_tools, target.tools), f"case `{case.id}` has `tool_state` with the tool"
+    if not tools:
+        hint = "Declare the server or class under `tools`; a coding agent's own tools cannot be asked."
+        return UsageError(f"{what} `{check.tool}`, and no tools are declared for target `{target.name}`", hint)
+    found = tool_named(tools, check.tool)
+    if isinstance(found, ScriptedTool):
+        hint = "Ask an MCP server or a Python tool."
+        return UsageError(f"{what} `{check.tool}`, which is scripted: it answers from a list and has no state", hint)
+    if found is None and not any(map(has_several, tools)):
+        names = [tool.name for tool in tools]
+        meant = did_you_mean(check.tool, names) or f"; the tools are {', '.join(names)}"
+        return UsageError(f"{what} `{check.tool}`, which is not declared{meant}")
+    return None
+
+
+def find_shared_state(case: Case, target: Target, check: Check) -> str | None:
+    """A warning if other conversations may change the state that a `tool_state` looks at."""
+    if not isinstance(check, ToolState):
+        return None
+    tools = join_tools(case.all_tools, target.tools)
+    found = tool_named(tools, check.tool)
+    asked = [one for one in tools if has_several(one)] if found is None else [found]
+    if any(map(is_conversations_own, asked)):
+        return None
+    names = listed([f"`{one.name}`" for one in asked], "or")
+    return (
+        f"all conversations share {names}, so others may change what `tool_state` finds, and a resumed run may have"
+        " lost it; use `scope: conversation`, or a class"
     )
 
 
