@@ -154,7 +154,7 @@ def test_each_check_loads_as_it_is_written_in_yaml(kind: str, project: Project) 
         judge_target="demo",
         embedding_target="demo",
         targets=DEMO,
-        evals=[Case(id="a", prompt="x", expected_messages=[{"role": "assistant", "content": "y"}], checks=[entry])],
+        evals=[Case(id="a", prompt="x", context="z", expected_messages=REFERENCE, checks=[entry])],
     )
     again = rejoinder.loads(suite.to_yaml())
     assert again == suite
@@ -163,6 +163,7 @@ def test_each_check_loads_as_it_is_written_in_yaml(kind: str, project: Project) 
     assert one.level == other.level and (one.line, other.line > 1) == (0, True)
 
 
+REFERENCE = [{"role": "assistant", "content": "y"}]
 TEXT: tuple[tuple[Any, ...], dict[str, Any]] = (("x",), {})
 LIST: tuple[tuple[Any, ...], dict[str, Any]] = ((["x", "y"],), {})
 NUMBER: tuple[tuple[Any, ...], dict[str, Any]] = ((2,), {})
@@ -170,7 +171,7 @@ SHORTEST: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     **dict.fromkeys(CHECKS, TEXT),
     **dict.fromkeys(("contains_any", "contains_all", "icontains_any", "icontains_all", "tool_calls", "rubric"), LIST),
     **dict.fromkeys(("min_tokens", "max_tokens", "min_words", "max_words", "latency", "cost"), NUMBER),
-    **dict.fromkeys(("is_json", "contains_json", "is_refusal"), ((), {})),
+    **dict.fromkeys(("is_json", "contains_json", "is_refusal", "faithful", "relevant", "complete"), ((), {})),
     "json_schema": (({"type": "object"},), {}),
     "json_path": (("$.a",), {"equals": None}),
     "effort": ((), {"max_turns": 2}),

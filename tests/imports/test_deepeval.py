@@ -105,12 +105,11 @@ def test_a_golden_of_one_turn(project: Project, form: str) -> None:
                 "team": "shop",
                 "source_file": "orders.md",
                 "context": ["orders"],
-                "retrieval_context": ["Order 17: lost", "Order 18: sent"],
             },
         },
         {"id": "golden-2", "prompt": "Hello.", "checks": [{"min_words": 1}]},
     ]
-    assert [loss["what"] for loss in report["approximated"]] == ["`context`", "`retrieval_context`"]
+    assert [loss["what"] for loss in report["approximated"]] == ["`retrieval_context`", "`context`"]
     assert report["left_out"] == []
     if form != "json":
         assert {loss["line"] for loss in report["approximated"]} == {1 if form == "jsonl" else 2}
@@ -190,7 +189,8 @@ def test_goldens_under_a_key_and_with_names_of_typescript(project: Project) -> N
     suite, report = imported(project, "x.json")
     [case] = suite["evals"]
     assert case["expected_messages"][0]["content"] == "A cat"
-    assert case["metadata"] == {"retrieval_context": ["a"], "odd": 1}
+    assert case["metadata"] == {"odd": 1}
+    assert (case["context"], {"faithful": True} in case["checks"]) == (["a"], True)
     assert [loss["what"] for loss in report["left_out"]] == ["a picture", "a golden"]
 
 

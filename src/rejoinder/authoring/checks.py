@@ -23,6 +23,7 @@ __all__ = [
     "code",
     "command",
     "compare",
+    "complete",
     "contains",
     "contains_all",
     "contains_any",
@@ -31,6 +32,7 @@ __all__ = [
     "effort",
     "ends_with",
     "equals",
+    "faithful",
     "field_accuracy",
     "file_contains",
     "file_exists",
@@ -59,6 +61,7 @@ __all__ = [
     "or_",
     "python",
     "regex",
+    "relevant",
     "rouge_l",
     "rubric",
     "semantic",
@@ -601,6 +604,76 @@ def llm_judge(
             },
             "criteria",
         ),
+        beside,
+        _CHECK_KEYS,
+    )
+
+
+def faithful(
+    *,
+    target: str | None = None,
+    votes: int | None = None,
+    combine: Literal["mean", "majority"] | None = None,
+    on_invalid: Literal["error", "zero"] | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """A model judges whether the context of the case or turn supports everything that the reply claims.
+
+    `target`: The target that judges, by name.
+    `votes`: The number of votes: how often the judge is asked; 1 by default.
+    `combine`: The rule that combines several votes: their mean, or the share of votes that pass.
+    `on_invalid`: The result of an answer that cannot be read, even on the second attempt: an error, or a score of 0.
+    """
+    return entry(
+        "faithful",
+        keys({"target": target, "votes": votes, "combine": combine, "on_invalid": on_invalid}),
+        beside,
+        _CHECK_KEYS,
+    )
+
+
+def relevant(
+    *,
+    target: str | None = None,
+    votes: int | None = None,
+    combine: Literal["mean", "majority"] | None = None,
+    on_invalid: Literal["error", "zero"] | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """A model judges whether the reply addresses the question.
+
+    `target`: The target that judges, by name.
+    `votes`: The number of votes: how often the judge is asked; 1 by default.
+    `combine`: The rule that combines several votes: their mean, or the share of votes that pass.
+    `on_invalid`: The result of an answer that cannot be read, even on the second attempt: an error, or a score of 0.
+    """
+    return entry(
+        "relevant",
+        keys({"target": target, "votes": votes, "combine": combine, "on_invalid": on_invalid}),
+        beside,
+        _CHECK_KEYS,
+    )
+
+
+def complete(
+    *,
+    target: str | None = None,
+    votes: int | None = None,
+    combine: Literal["mean", "majority"] | None = None,
+    on_invalid: Literal["error", "zero"] | None = None,
+    **beside: Unpack[CheckKeys],
+) -> CheckEntry:
+    """A model judges whether the reply has everything that the expected outcome, the reference answer or the context
+    demands.
+
+    `target`: The target that judges, by name.
+    `votes`: The number of votes: how often the judge is asked; 1 by default.
+    `combine`: The rule that combines several votes: their mean, or the share of votes that pass.
+    `on_invalid`: The result of an answer that cannot be read, even on the second attempt: an error, or a score of 0.
+    """
+    return entry(
+        "complete",
+        keys({"target": target, "votes": votes, "combine": combine, "on_invalid": on_invalid}),
         beside,
         _CHECK_KEYS,
     )

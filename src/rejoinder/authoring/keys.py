@@ -329,6 +329,9 @@ class Case(SuitePart, frozen=True, kw_only=True, repr_omit_defaults=True, rename
     threshold: float | None = None
     """The least weighted mean of the checks' scores with which the first level passes; without it all checks have to
     pass."""
+    context: str | Mapping[str, Value] | Sequence[str | TextFile | Mapping[str, Value]] | None = None
+    """The text that a good answer is based on, such as retrieved passages, or several texts; `faithful` judges by it,
+    and `{{ context }}` in a prompt stands for it."""
     outcome: str | None = None
     """The achievement of a good answer, in words; a judge is asked about it if nothing else grades the case."""
     expected_messages: Sequence[Message | Mapping[str, Value]] | None = None
@@ -408,6 +411,8 @@ class Turn(TurnPrompt, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Checks of the reply to this turn, with follow-ups."""
     reply: ReplyPart | Mapping[str, Value] | str | None = None
     """The part of the replies to this turn that is checked, instead of the case's; `whole`: all of it."""
+    context: str | Mapping[str, Value] | Sequence[str | TextFile | Mapping[str, Value]] | None = None
+    """The text that a good answer to this turn is based on, or several texts, instead of the case's."""
     expected: str | None = None
     """A good answer to this turn; judges are shown it as the reference."""
     extract: Mapping[str, Extract | Mapping[str, Value]] | None = None

@@ -23,6 +23,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "outcome": ("criteria", "outcome", "expected_outcome"),
     "reference": ("reference", "reference_answer"),
     "other": ("other",),
+    "context": ("context", "retrieval_context"),
 }
 """The accepted names of each column."""
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
@@ -40,6 +41,7 @@ class Label(Struct, frozen=True, kw_only=True):
     outcome: str = ""
     reference: str = ""
     other: str = ""
+    context: tuple[str, ...] = ()
     asked: str = ""
     """The judge's instructions at the time of labelling; written by the viewer."""
 
@@ -102,7 +104,9 @@ def _label(row: Row) -> Label | Problem:
         return row.source.problem("wrong-type", "label", message)
     texts = {key: write_value(columns[key]) for key in ("reply", "prompt", "outcome", "reference", "other")}
     name, asked = write_value(row.values.get("id")) or f"row-{row.number}", write_value(row.values.get("asked"))
-    return Label(id=name, passed=passed, asked=asked, **texts)
+    context = columns["context"]
+    passages = context if isinstance(context, list) else [] if context is None else [context]
+    return Label(id=name, passed=passed, asked=asked, context=tuple(map(write_value, passages)), **texts)
 
 
 def _meant(name: str, values: dict[str, Any]) -> str | None:

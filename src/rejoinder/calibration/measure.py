@@ -151,6 +151,7 @@ def _case(label: Label, subject: Subject) -> Case:
         messages=(Message("user", (TextPart(question, ""),), ""),),
         level=Level((Item(item),)),
         outcome=label.outcome or subject.outcome,
+        context=label.context,
         expected_messages=reference,
         targets=(CANDIDATE,),
         judge_target=subject.target.name,

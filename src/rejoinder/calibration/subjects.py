@@ -16,6 +16,7 @@ from rejoinder.model import (
     Judged,
     JudgeVariable,
     LlmJudge,
+    ReadyJudge,
     Rubric,
     Suite,
     Target,
@@ -107,6 +108,8 @@ def _asked(judge: Judged, case: Case) -> _Asked:
         return _Asked("", repr(judge.criteria), None)
     if isinstance(judge, Compare):
         return _Asked(judge.criteria or case.outcome or "", "", judge.other)
+    if isinstance(judge, ReadyJudge):
+        return _Asked("", "", None)
     assert isinstance(judge, LlmJudge)
     if has_template(judge):
         is_asked = JudgeVariable("expected_outcome") in (judge.prompt or ())

@@ -16,14 +16,19 @@ from rejoinder.checks.base import Context, asked_value, error_verdict, gather_al
 from rejoinder.checks.judge_answers import Judgement, Unreadable, candidate_words, read_judgement
 from rejoinder.checks.registry import grades
 from rejoinder.formatting.judge import ASK_AGAIN, format_judge_prompt, judge_digest
+from rejoinder.formatting.ready_judges import READY_JUDGES
 from rejoinder.model import (
     NO_USAGE,
     ChatMessage,
+    Complete,
     Diagnostic,
     Failure,
+    Faithful,
     Judged,
     JudgePrompt,
     LlmJudge,
+    ReadyJudge,
+    Relevant,
     Reply,
     Usage,
     Verdict,
@@ -113,6 +118,8 @@ class Judging(Struct, frozen=True):
     judged_by: str
     threshold: float
     diagnostics: tuple[Diagnostic, ...]
+    criteria: str | None = None
+    """The version of ready-made criteria."""
 
     def added_to(self, verdict: Verdict) -> Verdict:
         return structs.replace(verdict, **structs.asdict(self))
@@ -156,14 +163,16 @@ def _mark(check: Judged) -> float:
     return pass_mark(check)
 
 
-@grades(LlmJudge)
-async def grade_llm_judge(check: LlmJudge, context: Context) -> Verdict:
+@grades(LlmJudge, Faithful, Relevant, Complete)
+async def grade_llm_judge(check: LlmJudge | ReadyJudge, context: Context) -> Verdict:
     value = asked_value(check)
     question = context.port.question()
     shown = format_judge_prompt(check, context.case, question, context.reply.text)
     words = candidate_words(question, context.reply.text)
     answers = await ask_votes(check, context, shown, lambda text: read_judgement(text, words))
     judging = judging_of(check, context, shown, answers)
+    if isinstance(check, ReadyJudge):
+        judging = structs.replace(judging, criteria=READY_JUDGES[type(check)].version)
     if trouble := first_trouble(check, answers):
         return judging.added_to(error_verdict(check, value, trouble))
     judgement, votes = combine(check, [answer.value or Judgement(0.0) for answer in answers])

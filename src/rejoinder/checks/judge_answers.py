@@ -58,9 +58,9 @@ class Judgement(Struct, frozen=True):
 
 
 def candidate_words(question: Prompt, *replies: str) -> tuple[str, ...]:
-    """Words that a judge may quote but did not write: replies, including replies of earlier turns."""
+    """Words that a judge may quote but did not write: replies, including replies of earlier turns, and the context."""
     earlier = (turn.content for turn in question.turns if turn.role == "assistant") if question.later else ()
-    return (*replies, *earlier)
+    return (*replies, *earlier, *question.context)
 
 
 def read_judgement(text: str, words: Sequence[str] = ()) -> Judgement | None:

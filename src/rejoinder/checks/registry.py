@@ -22,7 +22,7 @@ _PLAIN: dict[type[Check], Callable[[Any, Context], Verdict]] = {}
 _ASKING: dict[type[Check], Callable[[Any, Context], Awaitable[Verdict]]] = {}
 _GROUPS: dict[type[Check], Callable[[Any, tuple[Verdict, ...]], Verdict]] = {}
 _MODULES: dict[str, str] = {
-    "llm_judge": "judge",
+    **dict.fromkeys(("llm_judge", "faithful", "relevant", "complete"), "judge"),
     "compare": "pairwise",
     "rubric": "rubrics",
     "semantic": "embeddings",

@@ -76,10 +76,10 @@ def command() -> None:
 def test(choice: JudgeChoice, labels: Path, options: RunOptions, run: str | None, verbose: bool, form: str) -> None:
     """Measure a judge against human labels.
 
-    Each row of the labels has `reply` and `label` (pass or fail). Optional columns: `id`, `prompt`, `reference`, the
-    `criteria` if they differ between cases, and the `other` reply for a `compare`. The judge is the one of SUITE (the
-    suite of the working directory if SUITE is not given), or one with --criteria. Its figures are saved, and runs
-    print them beside the judge's scores. Exit code 3 if the judge gave no verdict on a reply.
+    Each row of the labels has `reply` and `label` (pass or fail). Optional columns: `id`, `prompt`, `reference`,
+    `context`, the `criteria` if they differ between cases, and the `other` reply for a `compare`. The judge is the one
+    of SUITE (the suite of the working directory if SUITE is not given), or one with --criteria. Its figures are saved,
+    and runs print them beside the judge's scores. Exit code 3 if the judge gave no verdict on a reply.
     """
     from rejoinder.calibration.labels import read_labels
     from rejoinder.calibration.measure import keep_passport, make_passport, read_findings

@@ -98,7 +98,8 @@ def _grade_again(talk: Talk, turn: Turn, checks: tuple[AnyCheck, ...], *, whole:
     said = tuple(talk.prompts[: turn.turn - 1]), tuple(talk.replies[: turn.turn])
     reply = structs.replace(turn.reply, tool_calls=_all_calls(talk)) if whole else turn.reply
     part, heard = talk.part_of(turn.step), tuple(talk.heard[: turn.turn])
-    return Grade(turn.turn, checks, reply, turn.messages, *said, None, talk.opened, part, heard, whole)
+    context = talk.context_of(turn.step)
+    return Grade(turn.turn, checks, reply, turn.messages, *said, None, talk.opened, part, heard, whole, context)
 
 
 def _all_calls(talk: Talk) -> tuple[ToolCall, ...]:

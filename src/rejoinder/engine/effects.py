@@ -97,6 +97,8 @@ class Grade(Struct, frozen=True, gc=False):
     """The replies so far, this turn's last."""
     whole: bool = False
     """Whether the transcript is judged, and not this turn's reply."""
+    context: tuple[str, ...] | None = None
+    """The context of this turn, if it is not the case's."""
 
 
 Effect: TypeAlias = Ask | Simulate | Grade

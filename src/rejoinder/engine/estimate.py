@@ -26,6 +26,7 @@ from rejoinder.model import (
     LlmJudge,
     Plan,
     Quote,
+    ReadyJudge,
     Rubric,
     Semantic,
     Suite,
@@ -445,7 +446,7 @@ def _add_judge(judge: JudgeEstimate, name: str, prepared: Prepared, trials: int)
     judge.most_calls += most
     first = [check for check in find_judges(level) if _judge(check, prepared) == name]
     judge.least_input_tokens += trials * sum(_votes(check) * _shown(check, prepared) for check in first)
-    every = [check for check in walk_case(prepared.case) if isinstance(check, LlmJudge | Rubric | Compare)]
+    every = [check for check in walk_case(prepared.case) if isinstance(check, LlmJudge | ReadyJudge | Rubric | Compare)]
     longest = max((_shown(check, prepared) for check in every if _judge(check, prepared) == name), default=0)
     judge.most_input_tokens += most * (longest + _longest_prompt(prepared.case) * (turns - 1))
     judge.replies_shown[candidate] = judge.replies_shown.get(candidate, 0) + most * turns

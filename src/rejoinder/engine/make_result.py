@@ -311,6 +311,7 @@ def check_result(verdict: Verdict) -> CheckResult:
         value=verdict.value,
         spans=verdict.spans,
         calls=verdict.calls,
+        criteria=verdict.criteria,
     )
 
 

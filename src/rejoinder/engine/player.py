@@ -370,6 +370,8 @@ def question_at(prepared: Prepared, effect: Grade) -> Prompt:
     else:
         case = _case_with(prepared, effect, effect.replies[:-1])
         prompt = structs.replace(format_case(case, prepared.suite.formatting, prepared.target.mode), later=True)
+    if effect.context is not None:
+        prompt = structs.replace(prompt, context=effect.context)
     if effect.expected is None:
         return prompt
     expected = (ChatMessage("assistant", effect.expected),)

@@ -73,7 +73,7 @@ def answer_back(talk: Talk, step: Step, cause: Cause, asked: Asked | None = None
         number = asked.number
         checks = tuple([item.check for item in level.items if item.check is not None])
         checks = talk.with_values(checks) if talk.known else checks
-        grade = to_grade(talk, asked, checks, step.expected, talk.part_of(cause.step))
+        grade = to_grade(talk, asked, checks, step.expected, talk.part_of(cause.step), step.context)
         verdicts = verdicts_of((yield grade)) if checks else ()
         state = level_state(level, checks, verdicts)
         talk.add_turn(asked, cause, state, verdicts)
@@ -120,7 +120,12 @@ def _ask_afresh(talk: Talk, level: Level, expected: str | None) -> Part[Turn | N
     said: tuple[tuple[str, ...], tuple[str, ...]] = (), (reply.text,)
     part = talk.part_of(first.step)
     verdicts = verdicts_of(
-        (yield Grade(1, checks, reply, first.messages, *said, expected, talk.opened, part, (reply,)))
+        (
+            yield Grade(
+                *(1, checks, reply, first.messages, *said, expected, talk.opened, part, (reply,)),
+                context=talk.context_of(first.step),
+            )
+        )
     )
     passed = level_state(level, checks, verdicts) == "passed"
     turn = Turn(turn=1, depth=0, prompt=first.prompt, passed=passed, reply=reply, verdicts=verdicts)

@@ -163,6 +163,11 @@ class Talk:
         own = None if plan is None or step is None else plan.steps[step - 1].reply
         return self.opening.reply if own is None else own
 
+    def context_of(self, step: int | None) -> tuple[str, ...] | None:
+        """The context of a planned turn, if it is not the case's."""
+        plan = self.opening.plan
+        return None if plan is None or step is None else plan.steps[step - 1].context
+
     def has_all(self, names: Iterable[str]) -> bool:
         """Were all these values extracted?"""
         return all(Quote("extracted", name=name) in self.known for name in names)
@@ -229,12 +234,14 @@ def to_grade(
     checks: tuple[AnyCheck, ...],
     expected: str | None = None,
     part: ReplyPart | None = None,
+    context: tuple[str, ...] | None = None,
 ) -> Grade:
     assert asked.reply is not None
     said, replies = tuple(talk.prompts[: asked.number - 1]), tuple(talk.replies)
     return Grade(
         *(asked.number, checks, asked.reply, asked.sent, said, replies, expected, talk.opened, part),
         tuple(talk.heard),
+        context=context,
     )
 
 

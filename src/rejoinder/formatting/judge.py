@@ -15,8 +15,10 @@ from hashlib import blake2b
 from itertools import chain, pairwise
 
 import msgspec
+from msgspec import structs
 
 from rejoinder.formatting.files import attached_files
+from rejoinder.formatting.ready_judges import READY_JUDGES
 from rejoinder.formatting.users import AUDIT_SYSTEM_TEXT
 from rejoinder.model import (
     Case,
@@ -33,6 +35,7 @@ from rejoinder.model import (
     Level,
     LlmJudge,
     Prompt,
+    ReadyJudge,
     Reply,
     Rubric,
     Said,
@@ -96,7 +99,7 @@ _COMPARE_INSTRUCTIONS = (
 _SECTIONS = ("expected_outcome", "question", "reference_answer", "candidate_answer")
 _RUBRIC_SECTIONS = ("expected_outcome", "question", "reference_answer", "rubric", "candidate_answer")
 _COMPARE_SECTIONS = ("expected_outcome", "question", "answer_1", "answer_2")
-_OTHERS_WORDS = ("reference_answer", "candidate_answer", "answer_1", "answer_2")
+_OTHERS_WORDS = ("context", "reference_answer", "candidate_answer", "answer_1", "answer_2")
 """Untrusted values, which may imitate a section."""
 
 
@@ -114,12 +117,18 @@ _PROMPTS: dict[type[Judged], tuple[str, _Template]] = {
     LlmJudge: (SYSTEM_TEXT, tuple(_template(_INSTRUCTIONS, _SECTIONS))),
     Rubric: (RUBRIC_SYSTEM_TEXT, tuple(_template(_RUBRIC_INSTRUCTIONS, _RUBRIC_SECTIONS))),
     Compare: (COMPARE_SYSTEM_TEXT, tuple(_template(_COMPARE_INSTRUCTIONS, _COMPARE_SECTIONS))),
+    **{
+        kind: (SYSTEM_TEXT, tuple(_template(f"{ready.words}\n\n{_MATERIAL}", ready.sections)))
+        for kind, ready in READY_JUDGES.items()
+    },
 }
 """The system prompt and the template of the user prompt, by kind of judge."""
 
 
 def format_judge_prompts(case: Case, prompt: Prompt, reply: str) -> tuple[JudgePrompt, ...]:
     """The prompt of each LLM judge of the case's first level for this reply."""
+    first = case.plan.steps[0].context if case.plan is not None else None
+    prompt = prompt if first is None else structs.replace(prompt, context=first)
     return tuple(format_judge_prompt(judge, case, prompt, reply) for judge in find_judges(case.level))
 
 
@@ -130,6 +139,8 @@ def format_judge_prompt(judge: Judged, case: Case, prompt: Prompt, reply: str) -
         return _filled(judge, values, later=prompt.later)
     if isinstance(judge, Compare):
         return format_comparison(judge, case, prompt, (reply, other_answer(judge, prompt.reference_answer)))
+    if isinstance(judge, ReadyJudge):
+        return _filled(judge, _values(case, prompt, reply, None), later=prompt.later)
     assert isinstance(judge, LlmJudge)
     template, criteria = None, judge.criteria
     if judge.prompt is not None:
@@ -214,6 +225,7 @@ def _segments(case: Case, guidelines: Collection[str]) -> Iterator[Segment]:
 def _values(case: Case, prompt: Prompt, reply: str, criteria: str | None) -> dict[str, str]:
     expected = _as_json(prompt.expected_messages)
     return {
+        "context": context_text(prompt.context),
         "expected_outcome": trim(criteria or case.outcome or ""),
         "question": prompt.question,
         "reference_answer": trim(prompt.reference_answer),
@@ -228,7 +240,8 @@ def _filled(judge: Judged, values: Mapping[str, str], *, later: bool, template: 
     """The template with its values, filled in a single pass: values are never read as variables."""
     system, usual = _PROMPTS[type(judge)]
     template = usual if template is None else template
-    shown = dict.fromkeys((*_SECTIONS, *(piece.name for piece in template if isinstance(piece, JudgeVariable))))
+    in_template = (piece.name for piece in template if isinstance(piece, JudgeVariable))
+    shown = dict.fromkeys((*(() if isinstance(judge, ReadyJudge) else _SECTIONS), *in_template))
     headers = {name: find_headers(values[name]) for name in shown if name in values}
     diagnostics = tuple(Diagnostic("section-in-text", name) for name, at in headers.items() if at and name != "rubric")
     hostile = {*_OTHERS_WORDS, "question"} if later else _OTHERS_WORDS
@@ -254,6 +267,13 @@ def find_judges(level: Level) -> list[Judged]:
     """The checks of a level that ask a model, in document order."""
     checks = (item.check for item in level.items if item.check is not None)
     return [inner for check in checks for inner in walk_check(check) if isinstance(inner, Judged)]
+
+
+def context_text(context: tuple[str, ...]) -> str:
+    """The context as a judge sees it: several texts are numbered."""
+    if len(context) < 2:
+        return trim("".join(context))
+    return "\n\n".join(f"({number})\n{trim(text)}" for number, text in enumerate(context, 1))
 
 
 def _as_json(messages: tuple[ChatMessage, ...]) -> str:

@@ -68,6 +68,7 @@ def _format_messages(case: Case, options: Formatting, mode: Mode) -> Prompt:
     else:
         messages = write_chat(turns.turns, options, prompt, guidelines)
     return Prompt(
+        context=case.context,
         question=question,
         role_markers=marked,
         guidelines=guidelines,
@@ -92,6 +93,7 @@ def _format_lone_text(case: Case, part: TextPart, options: Formatting) -> Prompt
     system_prompt = trim(case.system_prompt) or trim(options.default_system_prompt)
     marked = has_marker_line(text, options.marker)
     return Prompt(
+        context=case.context,
         question=text,
         role_markers=False,
         guidelines="",

@@ -34,6 +34,7 @@ _SINGLE = _BOTH | {
 }
 _SEVERAL = _BOTH | {"scenario", "turns", "expected_outcome", "user_description", "persona"}
 _TURN = frozenset({"role", "content", "user_id", "tools_called", "latency_ms"})
+_KEPT_TO = "a judge decides whether the reply keeps to it"
 _NO_CONTEXT = "it is kept as metadata, and no check reads it"
 _PICTURE = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
@@ -141,6 +142,10 @@ class _Goldens:
         if expected := row.text("expected_output"):
             case["expected_messages"] = [{"role": "assistant", "content": literal(expected)}]
             checks.append({"llm_judge": _SAME})
+        if passages := row.texts("retrieval_context"):
+            self.ledger.approximate(row.at("retrieval_context"), "`retrieval_context`", _KEPT_TO)
+            case["context"] = literal_tree(passages)
+            checks.append({"faithful": True})
         calls = [_wanted(call) for call in _calls(row.at("expected_tools"))]
         if calls:
             checks.append({"tool_calls": {"mode": "any_order", "calls": calls}})
@@ -237,7 +242,8 @@ class _Goldens:
             kept |= literal_tree(row.mapping(key))
         if source := row.text("source_file"):
             kept["source_file"] = literal(source)
-        for key in ("context", "retrieval_context"):
+        is_used = bool(row.text("input").strip())
+        for key in ("context",) if is_used else ("context", "retrieval_context"):
             if (texts := row.texts(key)) and not (
                 key == "context" and "scenario" in row.keys and not row.at("turns").value
             ):

@@ -563,6 +563,31 @@ class LlmJudge(Judged, frozen=True, tag="llm_judge"):
     """
 
 
+class ReadyJudge(Judged, frozen=True, kw_only=True):
+    """The fields of judges with ready-made criteria (`formatting/ready_judges.py`). `true` stands for no fields."""
+
+    rules = {"type": ["boolean", "object"]}
+
+
+class Faithful(ReadyJudge, frozen=True, kw_only=True, tag="faithful"):
+    """A model judges whether the context of the case or turn supports everything that the reply claims."""
+
+    fault = "it claims something that the context does not support"
+
+
+class Relevant(ReadyJudge, frozen=True, kw_only=True, tag="relevant"):
+    """A model judges whether the reply addresses the question."""
+
+    fault = "it does not address the question"
+
+
+class Complete(ReadyJudge, frozen=True, kw_only=True, tag="complete"):
+    """A model judges whether the reply has everything that the expected outcome, the reference answer or the context
+    demands."""
+
+    fault = "something is missing in it"
+
+
 class ScoreRange(Struct, frozen=True):
     """The meaning of the scores from `least` to `most`, out of ten."""
 

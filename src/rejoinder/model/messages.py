@@ -149,6 +149,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     expected_messages: tuple[ChatMessage, ...] = ()
     reference_answer: str = ""
     """The case's expected messages as judges and code evaluators see them."""
+    context: tuple[str, ...] = ()
+    """The texts that a good answer is based on."""
     later: bool = False
     """Whether it belongs to a later turn. Then `question` includes the target's earlier replies."""
 

@@ -66,6 +66,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """Its messages; the first step has the case's messages."""
     expected: str | None = None
     """The reference answer of its judges."""
+    context: tuple[str, ...] | None = None
+    """The texts that a good answer to it is based on; the case's by default."""
     extracts: tuple[Extract, ...] = ()
     window_size: int | None = None
     """Number of turns that the model sees, including this one; all by default."""

@@ -89,6 +89,8 @@ class Verdict(Struct, frozen=True, gc=False):
     """The target that judged."""
     judged_by: str | None = None
     """A digest of the judge's instructions: a judge test holds only for these."""
+    criteria: str | None = None
+    """The version of a judge's ready-made criteria, such as `faithful/1`."""
     threshold: float | None = None
     """The minimum score to pass, if the score is not just 0 or 1."""
     votes: tuple[float, ...] = ()
@@ -312,6 +314,8 @@ class CheckResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The places where the check found, or missed, the expected text: [start, end) in code points of `response`."""
     calls: tuple[str, ...] = ()
     """Journal keys of its judge's calls."""
+    criteria: str | None = None
+    """The version of the judge's ready-made criteria, such as `faithful/1`."""
 
     @property
     def state(self) -> State:

@@ -99,6 +99,8 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its line there, from 1."""
     name: str | None = None
     outcome: str | None = None
+    context: tuple[str, ...] = ()
+    """The texts that a good answer is based on, such as retrieved passages."""
     expected_messages: tuple[Message, ...] = ()
     conversation_id: str | None = None
     targets: tuple[str, ...] = ()

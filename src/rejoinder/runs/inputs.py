@@ -40,6 +40,7 @@ class _Parts(Struct):
     conversation_checks: Raw = _NOTHING
     messages: Raw = _NOTHING
     output_schema: Raw = _NOTHING
+    context: Raw = _NOTHING
     plan: Raw = _NOTHING
     tools: Raw = Raw()
     user: Raw = _NOTHING
@@ -60,8 +61,8 @@ def digests_of(suites: list[Suite], mask: Mask, given: GivenTarget | None = None
             code[number].add(decode_whole(line)[1])
         prompts.update(text.encode("utf-8", "replace") for text in (case.system_prompt, case.prompt_prefix) if text)
         checks.update(_hashed(_placeless(part), mask) for part in (case.level, case.reply, case.conversation_checks))
-        schema = () if case.output_schema is _NOTHING else (case.output_schema,)
-        said = map(_placeless, (case.messages, case.plan, case.user, case.expected_messages, *schema))
+        beside = [part for part in (case.output_schema, case.context) if part is not _NOTHING]
+        said = map(_placeless, (case.messages, case.plan, case.user, case.expected_messages, *beside))
         parts = [case.id.encode(), *said, bytes(case.variables), case.variant.encode(), bytes(case.tools)]
         cases.add(_hashed(b"\n".join(parts if parts[-1] else parts[:-1]), mask))
     prompts |= {digest.encode() for suite in suites for digest in suite.files.values()}

@@ -31,7 +31,7 @@ from rejoinder.project.files import FileFault, in_quotes
 from rejoinder.project.plugins import known_checks
 from rejoinder.spelling import nearest
 from rejoinder.suite import templates
-from rejoinder.suite.checks import read_evaluators, read_items, read_output_schema, read_rubrics
+from rejoinder.suite.checks import read_context, read_evaluators, read_items, read_output_schema, read_rubrics
 from rejoinder.suite.context import SuiteContext
 from rejoinder.suite.document_paths import read_path
 from rejoinder.suite.plans import Course, extracted_names, look_for_unreachable, opening_words, read_course
@@ -79,7 +79,10 @@ SharedCourses = dict[tuple[tuple[str, str], ...], Course]
 SAYING = ("prompt", "input_messages", "turns", "user", "shards", "input")
 """Keys of a case that hold the messages to send."""
 _OUTSIDE_COURSE = frozenset(
-    {"id", "name", "prompt", "input_messages", "expected_messages", "tags", "metadata", "vars", "conversation_id"}
+    (
+        *("id", "name", "prompt", "input_messages", "expected_messages", "tags", "metadata", "vars"),
+        *("conversation_id", "context"),
+    )
 )
 """Keys of a case that do not affect its course."""
 
@@ -92,6 +95,9 @@ class CaseBuilder:
         self.context = context
         self.defaults = context.defaults
         self.texts = CaseTexts(draft.place, structs.replace(context.scope, names=draft.names), context)
+        if "context" in draft.data:
+            self.texts.own_context = read_context(draft.data["context"], self._at("context"), self.texts)
+            self.texts.use_context(None)
 
     @property
     def problems(self) -> list[Problem]:
@@ -141,6 +147,7 @@ class CaseBuilder:
             condition=self.draft.condition,
             name=self._name(),
             outcome=self._optional(outcome_key),
+            context=self.texts.own_context,
             expected_messages=self._message_list("expected_messages"),
             conversation_id=self._optional("conversation_id"),
             judge_target=self._target("judge_target", defaults.judge_target),
@@ -433,6 +440,10 @@ class CaseVariables:
         self._scope = scope
         self.were_used = False
 
+    def put(self, name: str, value: str) -> None:
+        """Set a variable for the texts that are read next."""
+        self._scope = structs.replace(self._scope, names={**(self._scope.names or {}), name: value})
+
     def for_text(self, text: str = "{{") -> templates.Scope:
         """Values to fill in a text. Without a text, it is unknown whether it has expressions."""
         self.were_used = self.were_used or "{{" in text
@@ -449,6 +460,14 @@ class CaseTexts:
         self.finder = context.finder
         self.problems = CaseProblems(place, context.options.missing)
         self._quotable = templates.REPLIES_ALONE
+        self.own_context: tuple[str, ...] = ()
+        """The context of the case."""
+
+    def use_context(self, context: tuple[str, ...] | None) -> None:
+        """Set what `{{ context }}` stands for in later texts; None: the case's context."""
+        texts = self.own_context if context is None else context
+        if texts:
+            self.variables.put("context", "\n\n".join(texts))
 
     def quoting(self, quotable: templates.Quotable) -> None:
         self._quotable = quotable

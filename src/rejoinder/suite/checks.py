@@ -15,7 +15,18 @@ from msgspec import structs
 
 from rejoinder.durations import seconds_of
 from rejoinder.field_values import refuse_expected
-from rejoinder.model import CHECKS, Check, FollowUp, Item, JudgeVariable, Level, Quote, output_check, without_follow_ups
+from rejoinder.model import (
+    CHECKS,
+    Check,
+    FollowUp,
+    Item,
+    JudgeVariable,
+    Level,
+    Quote,
+    output_check,
+    trim,
+    without_follow_ups,
+)
 from rejoinder.model import checks as kinds
 from rejoinder.model.fields import Field, Reading, fields_of
 from rejoinder.project.plugins import CHECKS_FILE
@@ -37,6 +48,10 @@ class Texts(Protocol):
     """Reads strings of a case, fills in their templates and records their faults."""
 
     def text(self, value: str, at: str) -> str: ...
+    def words(self, value: Any, at: str) -> str:
+        """A text, or the content of the file that holds it."""
+        ...
+
     def written(self, value: float, at: str) -> str: ...
     def follow_up(self, value: Any, at: str) -> tuple[str | Quote, ...]:
         """A text, or the content of the file that holds it."""
@@ -508,6 +523,19 @@ def _compare(kind: type[Check], value: Any, at: str, texts: Texts, shared: Share
     return structs.replace(_read_fields(kind, value, at, texts, shared), written=_written(value, "criteria"))
 
 
+def _ready_judge(kind: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
+    if value is False:
+        texts.problem("wrong-type", at, f"`{kinds.kind_of(kind)}` is true, or a mapping; to negate a check, use `not`")
+    return _read_fields(kind, value if isinstance(value, dict) else {}, at, texts, shared)
+
+
+def read_context(value: Any, at: str, texts: Texts) -> tuple[str, ...]:
+    """The texts of a `context`: one, or several, each also from a file."""
+    if not isinstance(value, list):
+        return (trim(texts.words(value, at)),)
+    return tuple(trim(texts.words(text, f"{at}[{place}]")) for place, text in enumerate(value))
+
+
 def _custom(_: type[Check], value: Any, at: str, texts: Texts, shared: Shared) -> Check:
     names = texts.known_checks()
     if names is not None and value not in names:
@@ -581,6 +609,7 @@ _READERS: dict[type[Check], Reader] = {
     kinds.LlmJudge: _llm_judge,
     kinds.Rubric: _rubric,
     kinds.Compare: _compare,
+    **dict.fromkeys((kinds.Faithful, kinds.Relevant, kinds.Complete), _ready_judge),
     kinds.Custom: _custom,
 }
 """Checks that are more than their fields."""

@@ -36,7 +36,7 @@ from rejoinder.model import (
 )
 from rejoinder.model.tools import Tool
 from rejoinder.suite.assertions import ASSERTIONS, read_assertions, read_whole_assertions
-from rejoinder.suite.checks import Texts, compile_path, compile_pattern, read_check, read_items
+from rejoinder.suite.checks import Texts, compile_path, compile_pattern, read_check, read_context, read_items
 from rejoinder.suite.context import CaseDefaults
 from rejoinder.suite.ready_followups import add_ready
 from rejoinder.suite.replies import read_reply
@@ -57,6 +57,10 @@ class StepTexts(Texts, Protocol):
 
     def quoting(self, quotable: Quotable) -> None:
         """Set the names that later texts may quote."""
+        ...
+
+    def use_context(self, context: tuple[str, ...] | None) -> None:
+        """Set what `{{ context }}` stands for in later texts; None: the case's context."""
         ...
 
     def warn(self, code: str, at: str, message: str) -> None: ...
@@ -137,7 +141,9 @@ def opening_words(data: dict[str, Any], at: At, texts: StepTexts) -> Iterator[tu
         place = f"{at('turns')}[0].{key}"
         if value is None:
             texts.problem("missing-field", place, _NO_WORDS)
+        read_turn_context(data["turns"][0], f"{at('turns')}[0]", texts)
         yield "..." if value is None else value, place
+        texts.use_context(None)
     if "user" in data and "opening" in data["user"]:
         yield data["user"]["opening"], f"{at('user')}.opening"
 
@@ -158,6 +164,7 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
     replies: int | None = 0
     for position, turn in enumerate(turns):
         place = f"{at}[{position}]"
+        context = read_turn_context(turn, place, texts)
         names = tuple(step.name for step in steps if step.name)
         extracted = tuple(one.variable for step in steps for one in step.extracts)
         texts.quoting(Quotable(names, extracted, replies, failures=False))
@@ -173,6 +180,7 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
             name=name,
             says=says,
             expected=_read_expected(turn, place, texts),
+            context=context,
             extracts=extracts,
             window_size=turn.get("window_size", window),
             reply=read_reply(turn["reply"], f"{place}.reply", texts) if "reply" in turn else None,
@@ -180,8 +188,17 @@ def read_steps(turns: Sequence[dict[str, Any]], at: str, texts: StepTexts, windo
         )
         steps.append(step)
         replies = None if replies is None or any(follow_ups_of(step.level)) else replies + 1
+    texts.use_context(None)
     texts.quoting(REPLIES_ALONE)
     return tuple(steps)
+
+
+def read_turn_context(turn: dict[str, Any], at: str, texts: StepTexts) -> tuple[str, ...] | None:
+    """The turn's own context, which `{{ context }}` in its texts stands for, instead of the case's."""
+    texts.use_context(None)
+    context = read_context(turn["context"], f"{at}.context", texts) if "context" in turn else None
+    texts.use_context(context)
+    return context
 
 
 def _read_words(turn: dict[str, Any], at: str, texts: StepTexts) -> tuple[Words, ...]:

@@ -31,7 +31,8 @@ OF_SUITE = "the suite's own follow-up"
 """The cause that keeps a follow-up from being sent."""
 _MEANINGS: tuple[str, ...] = ("outcome", "expected_outcome")
 _MARKED_INSIDE = frozenset({"semantic", "similar", "rouge_l", "field_accuracy"})
-_SCORED = _MARKED_INSIDE | {"llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
+_READY = ("faithful", "relevant", "complete")
+_SCORED = _MARKED_INSIDE | {*_READY, "llm_judge", "rubric", "compare", "code", "python", "webhook", "check", "group"}
 """Checks whose score may be anything from 0 to 1."""
 _UNSCORED = {
     "not": "the check that is negated has no score, it passes or fails",
@@ -39,6 +40,7 @@ _UNSCORED = {
     "tool_calls": "`tool_calls` passes with all of the calls or fails",
 }
 _OF_WHOLE_REPLIES = {
+    *_READY,
     *("or", "and", "group", "not", "semantic", "llm_judge", "rubric", "compare", "code", "python", "webhook", "check"),
     *("min_tokens", "max_tokens", "latency", "cost", "finish_reason", "tool_calls", "effort", "skill_used"),
     *("tool_state", "canary"),

@@ -25,6 +25,7 @@ from rejoinder.suite.plans import put_task, shard_conditions
 from rejoinder.suite.pruning import ANYTHING, prune_case, touched_keys
 from rejoinder.suite.rules import OF_SUITE, CaseRules, find_conflicts
 from rejoinder.suite.schema import Violation, case_keys, find_violations, structured_case_keys
+from rejoinder.suite.schema_files import schema_file
 from rejoinder.suite.source import CasePlace, RowSource, Source
 from rejoinder.suite.templates import (
     Report,
@@ -73,7 +74,11 @@ class Built(Struct, frozen=True):
 
 
 def _is_key(key: str, value: Any) -> bool:
-    """Whether a column is a key of the case. A text under `reply` is a reply that was recorded elsewhere."""
+    """Whether a column is a key of the case. A text under `reply` is a reply that was recorded elsewhere; data under
+    `context` that are no texts are a variable."""
+    if key == "context":
+        texts = value if isinstance(value, list) else [value]
+        return all(isinstance(text, str) for text in texts) or schema_file(value) is not None
     return key != "reply" or isinstance(value, dict)
 
 
@@ -375,6 +380,7 @@ def _from_cell(key: str, text: str) -> Any:
     if key not in structured_case_keys():
         return text
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
+    return value if key != "context" or isinstance(value, list) else text

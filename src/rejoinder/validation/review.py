@@ -24,7 +24,9 @@ from rejoinder.model import (
     AnyCheck,
     Case,
     Compare,
+    Complete,
     Diagnostic,
+    Faithful,
     FilePart,
     FollowUp,
     Formatting,
@@ -39,6 +41,7 @@ from rejoinder.model import (
     follow_ups_of,
     levels_of,
     walk_case,
+    walk_level,
 )
 from rejoinder.project.files import in_quotes
 from rejoinder.suite.agentv_files import as_warnings, is_of_agentv
@@ -110,7 +113,10 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
     """Problems that formatting finds in a case, and problems of its judges."""
     yield from review_labelled_case(built, source, suite)
     case = built.rest
-    if case is None or built.explains("expected_messages"):
+    if case is None:
+        return
+    yield from _review_contexts(case, CasePlace(case.at, built.source, source), built)
+    if built.explains("expected_messages"):
         return
     compared = [check for check in walk_case(case) if isinstance(check, Compare) and not check.other_target]
     reference = reference_answer(expected_messages(case, suite.formatting)) if compared else ""
@@ -121,6 +127,26 @@ def review_case(built: Built, source: Source, suite: Suite) -> Iterator[Problem]
     if any(problem.severity == "error" for problem in built.problems):
         return  # some of its checks may not be usable
     yield from _review_course(case, CasePlace(case.at, built.source, source))
+
+
+def _review_contexts(case: Case, place: CasePlace, built: Built) -> Iterator[Problem]:
+    """Ready-made judges without anything to judge by."""
+    if built.explains("context", "outcome", "turns"):
+        return
+    steps = case.plan.steps if case.plan is not None else ()
+    of_levels = [(step.level, step.context, step.expected) for step in steps] or [(case.level, None, None)]
+    wanted = [(check, own, expected) for level, own, expected in of_levels for check in walk_level(level)]
+    wanted += [(check, None, None) for over in case.conversation_checks for check in over.checks]
+    for check, own, expected in wanted:
+        context = case.context if own is None else own
+        has_context = any(text.strip() for text in context)
+        message = ""
+        if isinstance(check, Faithful) and not has_context:
+            message = "`faithful` needs a `context` in the case or the turn: the texts that the reply has to keep to"
+        elif isinstance(check, Complete) and not (has_context or case.outcome or case.expected_messages or expected):
+            message = "`complete` needs an `outcome`, an expected answer or a `context` to tell what is missing"
+        if message:
+            yield place.problem("missing-field", check.at, message)
 
 
 def _review_course(case: Case, place: CasePlace) -> Iterator[Problem]:

@@ -464,6 +464,12 @@ def _other_judge(words: str, differs: str = "a judge with other words decides") 
     return Kind(_judged(words), differs, judges=True, scored=True)
 
 
+def _relevant(asserted: Asserted, assertions: Assertions) -> Check:
+    if asserted.rubric is not None:
+        return _judged("Answers what was asked.")(asserted, assertions)
+    return {"relevant": _target(asserted) or True}
+
+
 _SCRIPT = Kind(lambda asserted, assertions: assertions.script(asserted))
 _VALID_CALL = Kind(_fixed({"tool_calls": {"min": 1}}), "only the number of calls is checked, not their form")
 _UNKNOWN_THERE = "promptfoo has no such assertion; this is what its name says"
@@ -492,7 +498,7 @@ KINDS: dict[str, Kind] = {
     "model-graded-factuality": _other_judge(
         "States the same facts as this reference, and contradicts none of them: {}"
     ),
-    "answer-relevance": _other_judge("Answers what was asked."),
+    "answer-relevance": Kind(_relevant, "a judge with other words decides", judges=True, scored=True),
     "conversation-relevance": _other_judge("Fits the conversation so far."),
     "trajectory:goal-success": _other_judge("Reaches this goal: {}"),
     "latency": Kind(_limit("latency", 1000)),
