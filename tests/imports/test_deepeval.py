@@ -90,8 +90,10 @@ def test_a_golden_of_one_turn(project: Project, form: str) -> None:
             "name": "lost",
             "prompt": "Where is order {{ '{{' }} 17 }}?",
             "expected_messages": [{"role": "assistant", "content": "It was lost."}],
+            "context": ["Order 17: lost", "Order 18: sent"],
             "checks": [
                 {"llm_judge": "Gives the same answer as the reference, and nothing that contradicts it."},
+                {"faithful": True},
                 {
                     "tool_calls": {
                         "mode": "any_order",

@@ -15,7 +15,7 @@ class ReadyCriteria(Struct, frozen=True):
     version: str
     words: str
     sections: tuple[str, ...]
-    """What the judge is shown, in this order."""
+    """The sections of the judge's prompt, in order."""
 
 
 _FAITHFUL = """\

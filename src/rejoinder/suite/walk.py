@@ -74,8 +74,8 @@ class Built(Struct, frozen=True):
 
 
 def _is_key(key: str, value: Any) -> bool:
-    """Whether a column is a key of the case. A text under `reply` is a reply that was recorded elsewhere; data under
-    `context` that are no texts are a variable."""
+    """Whether a column is a key of the case. A text under `reply` is a reply that was recorded elsewhere; a
+    `context` without texts is a variable."""
     if key == "context":
         texts = value if isinstance(value, list) else [value]
         return all(isinstance(text, str) for text in texts) or schema_file(value) is not None
