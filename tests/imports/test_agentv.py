@@ -393,6 +393,16 @@ def test_a_scenario_crosses_its_rows_with_its_tests(project: Project) -> None:
     assert not lost(report)
 
 
+def test_a_prompt_or_a_variable_without_a_form_has_a_comment(project: Project) -> None:
+    tests = [{"id": "a", "vars": {"q": "x", "no-name": "y"}, "assert": ["Is kind"]}]
+    source = {"prompts": ["file://prompt.py:ask"], "tests": tests, "default_test": "file://none.yaml"}
+    suite, report = imported(project, {**source, "providers": [{"config": {"model": "x"}}]})
+    assert suite["evals"][0]["prompt"] == "TODO: write the prompt" and suite["evals"][0]["vars"] == {"q": "x"}
+    lost_here = [one["what"] for one in report["left_out"]]
+    assert sorted(lost_here) == ["`default_test`", "a target", "prompt.py:ask", "the variable `no-name`"]
+    assert all(f"# not imported: {what}" in text_of(project) for what in lost_here)
+
+
 def test_several_prompts_are_variants(project: Project) -> None:
     project.write(
         "chat.json",
@@ -650,6 +660,23 @@ def test_a_hostile_source_is_one_error(project: Project, source: str, message: s
     project.write(FILE, source)
     assert message in refusal(project, "import", "agentv", FILE, "--out", "out")
     assert not (project.folder / "out").exists()
+
+
+@pytest.mark.slow
+def test_files_that_name_each_other_many_times_are_one_error(project: Project) -> None:
+    for number in range(4):
+        project.write(f"t{number}.yaml", [f"file://t{number + 1}.yaml"] * 200)
+        project.write(f"i{number}.yaml", {"assertions": [{"include": f"./i{number + 1}.yaml"}] * 200})
+    project.write("t4.yaml", [])
+    project.write("i4.yaml", {"assertions": []})
+    project.write(FILE, {"tests": ["file://t0.yaml"]})
+    assert "names more than 2,000 files of tests" in refusal(project, "import", "agentv", FILE)
+    project.write(FILE, old(*[{"include": "./i0.yaml"}] * 200))
+    assert "files include more than 10,000 assertions" in refusal(project, "import", "agentv", FILE)
+    row = {"vars": {"x": "y"}}
+    scenario = {"config": [row] * 300, "tests": [{"vars": {"input": "Hi"}}] * 300}
+    project.write(FILE, {"prompts": ["{{ input }}"], "scenarios": [scenario]})
+    assert "more than 20,000 tests" in refusal(project, "import", "agentv", FILE)
 
 
 def test_nothing_is_read_through_links_or_outside(project: Project) -> None:

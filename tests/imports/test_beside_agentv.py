@@ -14,7 +14,7 @@ from tests.kit import ROOT
 
 pytestmark = pytest.mark.imports
 LEAST_RUNNING = {"4.42.4": 105, "5.3": 100}
-LEAST_EQUAL = 0.95
+LEAST_EQUAL, LEAST_ALIKE = 0.95, 0.99
 """The others are in the table of differences of docs/guides/coming-from-agentv.md."""
 
 
@@ -30,4 +30,4 @@ def test_examples_run_and_their_scores_are_equal() -> None:
         assert figures[version]["runs"] >= least, done.stdout[-5000:]
     compared = figures["4.42.4"]
     assert compared["equal"] >= LEAST_EQUAL * compared["scores"], done.stdout[-5000:]
-    assert compared["verdicts"] == compared["scores"], done.stdout[-5000:]
+    assert compared["verdicts"] >= LEAST_ALIKE * compared["scores"], done.stdout[-5000:]

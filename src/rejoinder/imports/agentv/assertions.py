@@ -23,6 +23,8 @@ Check = dict[Any, Any]
 PASSES = 0.8
 """The score from which AgentV takes a case, or a required grader, for passed."""
 _OPTIONS = frozenset({"type", "name", "metric", "id", "weight", "required", "min_score", "negate", "description"})
+_MOST_INCLUDED = 10_000
+"""Maximum number of assertions that files add to a suite."""
 _DEEPEST = 3
 """Most assertion files that include each other, as in AgentV."""
 _LONGEST_NAME = 150
@@ -62,6 +64,7 @@ class Assertions:
         self.target = target
         self.judges = False
         """Whether a check asks a model."""
+        self._included_so_far = 0
 
     def convert(self, spots: list[Spot], case: CaseFacts) -> list[Any]:
         """The checks of a list of assertions, with comments. Its plain texts are the criteria of one rubric."""
@@ -100,6 +103,9 @@ class Assertions:
     def _included(self, spots: list[Spot], chain: tuple[Path, ...]) -> Iterator[Spot | Comment]:
         """The assertions, with the content of files in place of `include`."""
         for spot in spots:
+            self._included_so_far += bool(chain)
+            if self._included_so_far > _MOST_INCLUDED:
+                raise spot.fault(f"files include more than {_MOST_INCLUDED:,} assertions")
             if not isinstance(spot.value, dict) or set(spot.value) != {"include"}:
                 yield spot
                 continue

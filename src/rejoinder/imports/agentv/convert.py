@@ -11,7 +11,7 @@ from rejoinder.imports.agentv.graders import Graders
 from rejoinder.imports.agentv.messages import Messages, joined
 from rejoinder.imports.agentv.prompts import Prompt, read_prompts
 from rejoinder.imports.agentv.targets import Targets, read_workspace
-from rejoinder.imports.agentv.tests import Test, Tests
+from rejoinder.imports.agentv.tests import MOST_CASES, Test, Tests
 from rejoinder.imports.agentv.words import Words, variables_of
 from rejoinder.imports.promptfoo.words import Lost, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
@@ -96,6 +96,8 @@ class Conversion:
         self.targets = Targets(root, bench, self.graders)
         self.assertions = Assertions(bench, self.words, self.graders, self.targets.use)
         self.messages = Messages(bench, self.words, self.graders)
+        self._lost: list[Comment] = []
+        """Comments for the top of the suite."""
         self.default = self._default_test()
         self.ids = Ids()
         self.passes = self._threshold()
@@ -136,7 +138,7 @@ class Conversion:
         suite: Entry = dict.fromkeys(above.get("$schema", []))
         for key in ("name", "description"):
             suite |= dict.fromkeys(above.get(key, [])) | self._text(key)
-        suite |= lost
+        suite |= lost | dict.fromkeys(self._lost)
         suite |= dict.fromkeys([*self._lines(above, "execution", "target", "providers"), *workspace])
         suite |= self._with_judges(targets) | execution
         if len(prompts) > 1 and all(one.fits_variant for one in prompts):
@@ -196,7 +198,9 @@ class Conversion:
             path = self.graders.file(spot, spot.value)
             if path is not None:
                 return spot.file.folder.read(path).spot
-            self.ledger.leave_out(spot, "`default_test`", "there is no such file in the imported folder")
+            self._lost.append(
+                self.ledger.leave_out(spot, "`default_test`", "there is no such file in the imported folder")
+            )
         return spot
 
     def _targets(self) -> tuple[Entry, list[Comment]]:
@@ -209,7 +213,10 @@ class Conversion:
         self.targets.workspace = workspace
         names: list[str] = []
         for spot in self._answering():
-            names += [name] if (name := self.targets.use_entry(spot)) is not None else []
+            if (name := self.targets.use_entry(spot)) is not None:
+                names.append(name)
+            else:
+                lost.append(self.ledger.leave_out(spot, "a target", "it has no name"))
             if isinstance(spot.value, dict) and spot["hooks"].value:
                 lost.append(self.ledger.leave_out(spot["hooks"], "hooks of a target", "write `setup` for it"))
         if not names and self.targets.has("default"):
@@ -353,6 +360,8 @@ class Conversion:
                     written += [*test.spot.above(), self.ledger.leave_out(test.spot, lost.what, lost.how)]
                     continue
                 self.cases += 1
+                if self.cases > MOST_CASES:
+                    raise self.root.fault(f"its tests and prompts make more than {MOST_CASES:,} cases")
                 self._spots[id(case)] = test.spot
                 written += [Comment("")] * bool(written and not isinstance(written[-1], Comment)) + [case]
         return written
@@ -370,8 +379,11 @@ class Conversion:
         case |= self._words_of(spot)
         case |= self._above(spot, "input", "input_files", "prompts") | messages
         kept = {name: value for name, value in variables.items() if name not in ("input", "expected_output", "vars")}
-        if kept:
-            case["vars"] = variables_of(kept)
+        if written := variables_of(kept):
+            case["vars"] = written
+        for name in kept.keys() - written.keys():
+            how = "names of variables here have only letters, digits and `_`"
+            case[self.ledger.leave_out(spot["vars"], f"the variable `{name[:40]}`", how)] = None
         outcome = self._outcome(spot, variables)
         case |= self._above(spot, "criteria", "expected_outcome", "outcome") | outcome
         expected = self._expected(spot, test, variables)

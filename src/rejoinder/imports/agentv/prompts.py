@@ -15,6 +15,7 @@ from rejoinder.imports.agentv.words import Words
 from rejoinder.imports.ledger import Ledger
 from rejoinder.imports.promptfoo.words import Lost, slug
 from rejoinder.imports.sources import Spot
+from rejoinder.yaml_text import Comment
 
 _INPUT = re.compile(r"\s*\{\{\s*(?:vars\.)?input\s*\}\}\s*")
 _CODE = re.compile(r"\.(?:[cm]?[jt]s|py)(?::\w+)?$")
@@ -27,6 +28,8 @@ class Prompt(Struct, frozen=True):
     messages: tuple[tuple[str, str], ...]
     """Role and content of each."""
     name: str
+    lost: Comment | None = None
+    """The comment for a prompt that has no form here."""
 
     @property
     def is_input(self) -> bool:
@@ -39,6 +42,8 @@ class Prompt(Struct, frozen=True):
 
     def keys(self, words: Words, variables: Mapping[str, Any]) -> dict[Any, Any]:
         """It as keys of a case. Raises Lost."""
+        if self.lost is not None:
+            return {self.lost: None, "prompt": _TODO}
         said = [(role, words.fill(content, variables)) for role, content in self.messages]
         if [role for role, _ in said] == ["user"]:
             return {"prompt": said[0][1].strip() or _TODO}
@@ -48,7 +53,8 @@ class Prompt(Struct, frozen=True):
         """It as a variant: each case fills in its variables."""
         said = [words.open(content) for _, content in self.messages]
         system = {"system_prompt": said[0].strip()} if len(said) == 2 else {}
-        return {"name": self.name, **system, "prompt": said[-1].strip() or _TODO}
+        lost = {} if self.lost is None else {self.lost: None}
+        return {"name": self.name, **lost, **system, "prompt": said[-1].strip() or _TODO}
 
 
 def read_prompts(spot: Spot, graders: Graders, ledger: Ledger) -> list[Prompt]:
@@ -62,8 +68,8 @@ def read_prompts(spot: Spot, graders: Graders, ledger: Ledger) -> list[Prompt]:
                 prompts.append(Prompt(messages, _name(item, number, names)))
             ledger.map(item)
         except Lost as lost:
-            ledger.leave_out(item, lost.what, lost.how)
-            prompts.append(Prompt((("user", _TODO),), _name(item, number, names)))
+            comment = ledger.leave_out(item, lost.what, lost.how)
+            prompts.append(Prompt((("user", _TODO),), _name(item, number, names), comment))
     return prompts
 
 

@@ -48,7 +48,7 @@ _SETTINGS = {
 _OF_THE_PROGRAM = frozenset(
     {"name", "id", "label", "provider", "grader_target", "judge_target", "grader", "stream_log", "log_dir"}
     | {"log_format", "log_directory", "log_output_format", "verbose", "provider_batching", "batch_requests"}
-    | {"keep_workspaces", "keep_temp_files", "description", "runtime", "subprovider", "config", "hooks"}
+    | {"keep_workspaces", "keep_temp_files", "description", "runtime", "config", "hooks"}
     | {"use_target", "api_format"}
 )
 """Keys that are read elsewhere, or that change nothing in replies."""

@@ -10,13 +10,16 @@ from typing import Any
 from msgspec import Struct
 
 from rejoinder.imports.agentv.graders import Graders
-from rejoinder.imports.promptfoo.tests import read_row
+from rejoinder.imports.promptfoo.tests import read_row, read_rows
 from rejoinder.imports.promptfoo.words import Lost
-from rejoinder.imports.sources import ImportFault, Spot
+from rejoinder.imports.sources import Spot
 from rejoinder.imports.workbench import Workbench
 from rejoinder.yaml_text import Comment
 
-_MOST_CASES = 20_000
+MOST_CASES = 20_000
+"""Maximum number of cases of a suite."""
+_MOST_FILES = 2000
+"""Maximum number of files of tests that are read, each time that one is named."""
 _DEEPEST = 5
 """Most files of tests that name each other."""
 
@@ -42,6 +45,7 @@ class Tests:
         self._graders = graders
         self._bench = bench
         self._number = 0
+        self._files = 0
 
     def read(self) -> Iterator[Test | Comment]:
         """The tests in order, with comments in place of what has no form here. Raises ImportFault."""
@@ -55,8 +59,8 @@ class Tests:
     def _counted(self, found: Iterator[Test | Comment]) -> Iterator[Test | Comment]:
         for one in found:
             self._number += isinstance(one, Test)
-            if self._number > _MOST_CASES:
-                raise self._root.fault(f"it has more than {_MOST_CASES:,} tests")
+            if self._number > MOST_CASES:
+                raise self._root.fault(f"it has more than {MOST_CASES:,} tests")
             yield one
 
     def _of_item(self, item: Spot, chain: tuple[Path, ...]) -> Iterator[Test | Comment]:
@@ -91,6 +95,9 @@ class Tests:
         if len(chain) >= _DEEPEST or set(paths) & set(chain):
             raise Lost(written[:60], "files of tests name each other too deeply")
         self._bench.ledger.map(item)
+        self._files += len(paths)
+        if self._files > _MOST_FILES:
+            raise self._root.fault(f"it names more than {_MOST_FILES:,} files of tests")
         for path in paths:
             yield from self._of_folder(item, path) if path.is_dir() else self._of_file(item, path, (*chain, path))
 
@@ -114,13 +121,7 @@ class Tests:
     def _of_file(self, item: Spot, path: Path, chain: tuple[Path, ...]) -> Iterator[Test | Comment]:
         suffix = path.suffix.lower()
         if suffix in (".jsonl", ".ndjson", ".csv"):
-            try:
-                rows = list(item.rows_of(path))
-            except ImportFault as fault:
-                if not fault.line:
-                    raise
-                raise Lost(f"{path.name}:{fault.line}", fault.what) from None
-            for row in rows:
+            for row in read_rows(item, path):
                 yield _of_row(row) if suffix == ".csv" else _test(row)
             return
         if suffix not in (".yaml", ".yml", ".json"):

@@ -161,11 +161,11 @@ def _block(item: Spot, bench: Workbench) -> Block:
 def _of_file(item: Spot, path: Path, bench: Workbench) -> Block:
     suffix = path.suffix.lower()
     if suffix == ".csv":
-        rows = _rows(item, path)
+        rows = read_rows(item, path)
         tests = [read_row(row) for row in rows]
         return Block(item, tuple(tests), path, is_data=all(map(_is_data, rows)))
     if suffix in (".jsonl", ".ndjson"):
-        rows = _rows(item, path)
+        rows = read_rows(item, path)
         is_data = all(
             set(row.value) == {"vars"} and isinstance(row.value["vars"], dict) and not _has_marks(row.value)
             for row in rows
@@ -180,7 +180,7 @@ def _of_file(item: Spot, path: Path, bench: Workbench) -> Block:
     return Block(item, tuple(tests), path)
 
 
-def _rows(item: Spot, path: Path) -> list[Spot]:
+def read_rows(item: Spot, path: Path) -> list[Spot]:
     """The rows of a data set. Raises Lost for a broken row, and ImportFault for a file that cannot be read at all."""
     try:
         return list(item.rows_of(path))
