@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -46,12 +47,12 @@ READERS = {
 
 PERCENT = re.compile(r" ?%(?!})")
 """`%}` ends a tag of a template."""
-UNITS = re.compile(r" ?(?:ms|min|h|seconds?|minutes?|hours?)\b| s\b")
+UNITS = re.compile(r" ?(?:ms|mins?|h|secs?|seconds?|minutes?|hours?)\b| s\b")
 SECONDS = re.compile(r"s\b")
 """Behind a number with a format: `{name}s` may be a plural of a name."""
-CLOCK = re.compile(r"#[hm] ?#[ms]\b")
-"""Values as `#`: `{m}m {s}s`."""
-CURRENCY = re.compile(r" ?(?:dollars?|cents?|USD)\b", re.IGNORECASE)
+CLOCK = re.compile(r"#[hm] ?#[ms]\b|#:0#")
+"""Values as `#`: `{m}m {s}s`, and `0#` for one that is filled up with zeros: `{m}:{s:02}`."""
+CURRENCY = re.compile(r" ?(?:dollars?|cents?|USD)\b| \$(?![\w{.(])", re.IGNORECASE)
 BEFORE = re.compile(r"\$$|(?<![-\w])USD ?$", re.IGNORECASE)
 
 
@@ -62,6 +63,8 @@ def worded(tree: ast.AST) -> Iterator[str]:
             case ast.JoinedStr() | ast.BinOp(op=ast.Add()):
                 yield from _in_parts(_parts(node))
             case ast.IfExp() if _is_plural(node):
+                yield "plural"
+            case ast.BinOp(op=ast.Mult(), left=ast.Constant(value="s"), right=ast.Compare()):
                 yield "plural"
             case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text))):
                 yield from _in_template(re.sub(r"%[-+ 0#]*[\d.]*[a-z]", "{}", text).replace("%%", "%"))
@@ -103,8 +106,14 @@ def _in_parts(parts: list[str | Value]) -> Iterator[str]:
             yield "money"
         if isinstance(before, Value) and isinstance(after, str):
             yield from _behind_number(after, is_number=before.format != "")
-    if CLOCK.search("".join(part.replace("#", "") if isinstance(part, str) else "#" for part in parts)):
+    if CLOCK.search("".join(map(_pattern, parts))):
         yield "time"
+
+
+def _pattern(part: str | Value) -> str:
+    if isinstance(part, str):
+        return part.replace("#", "")
+    return "0#" if part.format in ("02", "02d") else "#"
 
 
 def _in_template(text: str) -> Iterator[str]:
@@ -152,6 +161,7 @@ def _are_numbers(one: str, other: str) -> bool:
     return all(text == "" or text.isalpha() for text in (one, other))
 
 
+@cache
 def sources(*folders: str) -> list[tuple[str, ast.AST]]:
     files = sorted(path for folder in folders for path in (SOURCE / folder).rglob("*.py"))
     return [(path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in files]
@@ -194,6 +204,10 @@ def test_numbers_become_words_in_one_package() -> None:
         ("f'{r} %'", "percent"),
         ("f'{c} usd'", "money"),
         ("f'USD {x}'", "money"),
+        ("f'{x:.1f} sec'", "time"),
+        ("f'{m}:{s:02}'", "time"),
+        ("f'{cost} $'", "money"),
+        ("f'{n} case' + 's' * (n != 1)", "plural"),
     ],
 )
 def test_a_planted_second_place_for_words_is_found(text: str, kind: str) -> None:
@@ -268,14 +282,24 @@ SHARES = {
 
 
 COUNTS = {"passed", "finished", "total", "failed", "errors", "decided", "planned"}
+LISTS = {"results", "cases", "trials", "rows", "conversations"}
 MEANS = {"mean", "fmean", "average"}
 
 
 def divides_counts(tree: ast.AST) -> bool:
     """Whether code divides numbers of conversations: that would be a rate of its own."""
-    return any(_divides(node) and COUNTS & set(_names_in(node)) for node in ast.walk(tree)) or any(
-        map(_is_mean, ast.walk(tree))
-    )
+    return any(
+        _divides(node) and (COUNTS & set(_names_in(node)) or _is_by_length(node)) for node in ast.walk(tree)
+    ) or any(map(_is_mean, ast.walk(tree)))
+
+
+def _is_by_length(node: ast.AST) -> bool:
+    """Whether it divides by a number of results: `ok / len(results)`."""
+    match node:
+        case ast.BinOp(right=ast.Call(func=ast.Name(id="len"), args=[one])):
+            return bool(LISTS & set(_names_in(one)))
+        case _:
+            return False
 
 
 def _divides(node: ast.AST) -> bool:
@@ -320,6 +344,7 @@ def test_rates_are_computed_by_packages_that_count() -> None:
         "mean(one.status == 'passed' for one in results)",
         "statistics.fmean(good)",
         "s.passed * 100 // s.finished",
+        "ok / len(results)",
     ],
 )
 def test_a_planted_rate_is_found(text: str) -> None:
@@ -338,7 +363,7 @@ STATE_READERS = {
     "engine/execution.py": 2,
     "engine/failed_again.py": 1,
     "engine/run.py": 1,
-    "engine/worker.py": 1,
+    "engine/worker.py": 2,
     "history/index.py": 2,
     "pytest_plugin/running.py": 1,
     "report/comparison.py": 1,
@@ -365,12 +390,18 @@ def compared_states(tree: ast.AST) -> int:
 
 def _compares_state(node: ast.AST) -> bool:
     match node:
+        case ast.Compare(left=ast.Name(), ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=word)]):
+            return word in STATES
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[other]):
             return _is_of_state([left, other]) or (_reads_state(left) and any(map(_is_constant, _names_in(other))))
         case ast.Compare(left=left, comparators=others):
             return _is_of_state([left, *others])
         case ast.Match(subject=subject, cases=cases):
             return _is_of_state([subject, *(one.pattern for one in cases)])
+        case ast.Subscript(value=ast.Dict(keys=keys), slice=place):
+            return _is_of_state([place, *(key for key in keys if key is not None)])
+        case ast.IfExp(body=ast.Constant(value=one), orelse=ast.Constant(value=other)):
+            return {one, other} <= STATES
         case _:
             return False
 
@@ -406,6 +437,9 @@ def test_only_named_files_compare_states_of_runs() -> None:
         "if run.status in words.EARLY_ENDS: pass",
         "if row['status'] != 'completed': pass",
         "over = document['status'] in ('killed', 'interrupted')",
+        "code = {'killed': 130, 'completed': 0}[run.status]",
+        "status = 'killed' if busy else 'running'",
+        "st = run.status\nif st == 'running': pass",
     ],
 )
 def test_a_planted_decider_of_states_is_found(text: str) -> None:
