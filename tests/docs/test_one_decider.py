@@ -73,6 +73,8 @@ def worded(tree: ast.AST) -> Iterator[str]:
                 yield from _in_template(re.sub(r"{[^{}]*}", "{}", text))
             case ast.Call(func=ast.Name(id="format"), args=[_, ast.Constant(value=str(text))]) if text.endswith("%"):
                 yield "percent"
+            case _:
+                pass
 
 
 class Value(NamedTuple):
