@@ -18,6 +18,8 @@ from rejoinder.imports.promptfoo.templates import read_template
 from rejoinder.imports.promptfoo.tests import read_cell
 from rejoinder.imports.sources import ImportFault
 from rejoinder.imports.workbench import import_files
+from rejoinder.testing import FakeServer
+from rejoinder.testing.values import Answer, Received, ToolCall
 from rejoinder.yaml_text import yaml_lines
 from tests.kit import Project, Raw, bounded, refusal, statuses
 
@@ -93,6 +95,21 @@ def checks_of(suite: Any) -> list[Any]:
         ),
         ({"type": "trajectory:tool-sequence", "value": {"steps": ["f", "g"]}}, {"tool_calls": ["f", "g"]}),
         ({"type": "trajectory:step-count", "value": {"type": "tool", "max": 3}}, {"tool_calls": {"max": 3}}),
+        ({"type": "is-xml"}, {"is_xml": True}),
+        ({"type": "is-xml", "value": "a.b, a.c"}, {"is_xml": {"elements": ["a/b", "a/c"]}}),
+        (
+            {"type": "contains-xml", "value": {"requiredElements": ["a.b"]}},
+            {"is_xml": {"elements": ["a/b"], "anywhere": True}},
+        ),
+        ({"type": "not-contains-xml"}, {"not": {"is_xml": {"anywhere": True}}}),
+        ({"type": "skill-used", "value": "pdf"}, {"skill_used": "pdf"}),
+        ({"type": "skill-used", "value": ["pdf", "docx"]}, {"skill_used": ["pdf", "docx"]}),
+        (
+            {"type": "not-skill-used", "value": ["pdf", "docx"]},
+            {"not": {"or": [{"skill_used": "pdf"}, {"skill_used": "docx"}]}},
+        ),
+        ({"type": "skill-used", "value": {"name": "pdf", "max": 0}}, {"not": {"skill_used": "pdf"}}),
+        ({"type": "is-valid-openai-tools-call"}, {"tool_calls": {"min": 1, "schema": True}}),
     ],
 )
 def test_assertions_that_mean_the_same(project: Project, asserted: Raw, check: Raw) -> None:
@@ -126,6 +143,11 @@ def test_other_judges_are_near_and_say_so(project: Project, kind: str) -> None:
         "file://none.yaml",
         {"type": "contains", "value": "file://code.js"},
         {"type": "llm-rubric", "value": "a", "rubricPrompt": [{"role": "system"}]},
+        {"type": "is-xml", "value": "a.@_id"},
+        {"type": "is-xml", "value": ""},
+        {"type": "skill-used", "value": {"pattern": "pdf*"}},
+        {"type": "skill-used", "value": {"name": "pdf", "min": 2}},
+        {"type": "skill-used", "value": []},
     ],
 )
 def test_what_has_no_form_is_a_comment_at_its_place_and_a_line_of_the_report(project: Project, asserted: Any) -> None:
@@ -485,6 +507,100 @@ def test_providers_become_targets(project: Project, provider: Any, target: Raw |
 def test_other_providers_are_left_to_the_user(project: Project, provider: Any) -> None:
     _, report = imported(project, {**config(), "providers": [provider, "openai:gpt-5"]})
     assert report["left_out"][0]["what"].startswith(("provider", "a provider"))
+
+
+REQUEST = {
+    "url": "https://x.example/{{topic}}",
+    "body": {"q": "{{prompt | dump}}", "model": "{{model}}", "at": "{{ signatureTimestamp }}", "key": "{{env.KEY}}"},
+    "headers": {"id": "{{sessionId}}"},
+}
+
+
+def test_foreign_placeholders_of_a_request_are_filled_in_or_losses(project: Project) -> None:
+    tests = [{"vars": {"x": "1", "topic": "a"}}, {"vars": {"x": "2", "topic": "b"}}]
+    source = {**ASKED, "providers": [{"id": "https", "config": REQUEST}], "tests": tests}
+    suite, report = imported(project, {**source, "defaultTest": {"vars": {"model": "gpt-5"}}})
+    [target] = suite["targets"]
+    assert target["url"] == "https://x.example/TODO"
+    assert target["body"] == {"q": "{{ prompt }}", "model": "gpt-5", "at": "TODO", "key": "${{ KEY }}"}
+    assert target["headers"] == {"id": "{{ conversation_id }}"}
+    assert [loss["what"] for loss in report["left_out"]] == [
+        "provider placeholder {{topic}}",
+        "provider placeholder {{ signatureTimestamp }}",
+    ]
+    assert [loss["what"] for loss in report["approximated"]] == ["variable sessionId of a request"]
+
+
+def test_a_script_of_a_command_is_copied(project: Project) -> None:
+    project.write("bot.py", "print('Hi')")
+    suite, _ = imported(project, {**config(), "providers": ["exec:python bot.py -q"]})
+    assert suite["targets"][0]["command"] == ["python", "bot.py", "-q", "{PROMPT}"]
+    assert (project.folder / "out" / "bot.py").exists()
+
+
+TRANSFORMS = """\
+prompts: ['{{reply}}']
+providers: [{id: echo, transform: output.trim()}]
+defaultTest:
+  options: {transform: 'JSON.parse(output)'}
+tests:
+  - vars: {reply: '{"a": {"b": "x"}}'}
+    assert: [{type: equals, value: {a: {b: x}}}, {type: javascript, value: output.a.b === 'x'}]
+  - vars: {reply: '{"a": "x"}'}
+    options: {transform: 'file://change.py'}
+    assert: [{type: equals, value: X}, {type: python, value: "output == 'X'"}]
+  - vars: {reply: '7'}
+    options: {transform: 'file://change.js:twice'}
+    assert: [{type: equals, value: '77'}, {type: javascript, value: "output === '77'"}]
+  - vars: {reply: 'no JSON'}
+    assert: [{type: not-contains, value: x}]
+  - vars: {reply: '{"a": "x"}'}
+    options:
+      transform: |
+        const value = JSON.parse(output);
+        return context.vars.reply.length + value.a;
+    assert: [{type: equals, value: 10x}]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="the transforms are JavaScript")
+def test_transforms_make_the_part_that_is_checked(project: Project) -> None:
+    python = "import json\n\ndef get_transform(output, context):\n    return json.loads(output)['a'].upper()\n"
+    project.write("change.py", python)
+    project.write("change.js", "exports.twice = (output) => output + output;\n")
+    suite, _ = imported(project, TRANSFORMS, "--strict")
+    assert suite["reply"] == {"python": "promptfoo_transform:part"}
+    assert suite["evals"][1]["reply"] == {"python": "promptfoo_transform-2:part"}
+    document = project.run_json("run", "out/evals.yaml", code=None)
+    assert list(statuses(document).values()) == ["passed", "passed", "passed", "error", "passed"]
+
+
+def test_a_transform_of_only_some_providers_is_a_loss(project: Project) -> None:
+    providers = [{"id": "openai:gpt-5", "transform": "output.trim()"}, "openai:gpt-5-mini"]
+    suite, report = imported(project, {**config(), "providers": providers})
+    assert "reply" not in suite
+    assert [loss["what"] for loss in report["left_out"]] == ["provider option transform"]
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"required": ["city"]}}}
+
+
+@pytest.mark.slow
+def test_valid_calls_satisfy_the_schemas_of_the_provider(project: Project) -> None:
+    def reply(received: Received) -> Answer:
+        given = {"city": "Rome"} if "good" in str(received.body) else {}
+        return Answer(tool_calls=() if "none" in str(received.body) else (ToolCall("weather", given),))
+
+    with FakeServer(reply) as server:
+        settings = {"apiBaseUrl": server.openai_url, "apiKey": "k", "tools": [TOOL]}
+        tests = [
+            {"vars": {"x": x}, "assert": [{"type": "is-valid-openai-tools-call"}]} for x in ("good", "bad", "none")
+        ]
+        provider = {"id": "openai:chat:m", "config": settings}
+        imported(project, {**ASKED, "providers": [provider], "tests": tests})
+        document = project.run_json("run", "out/evals.yaml", code=None)
+    assert list(statuses(document).values()) == ["passed", "failed", "failed"]
 
 
 # Code, which only the suite runs

@@ -105,7 +105,7 @@ class Port(Protocol):
         ...
 
     def offered(self) -> tuple[Offered, ...]:
-        """The tools that the model is offered."""
+        """The tools that the model is offered, or those that its target declares in `extra_body`."""
         ...
 
     def judge_name(self, target: str | None) -> str:

@@ -44,7 +44,7 @@ from rejoinder.model import (
     Verdict,
 )
 from rejoinder.model.checks import ReplyPart
-from rejoinder.model.tools import Offered, ToolAnswer
+from rejoinder.model.tools import Offered, ToolAnswer, declared_in
 from rejoinder.runs.journal import JournalError, Told
 from rejoinder.validation.roles import find_embedder, find_target, judge_for
 
@@ -291,7 +291,7 @@ class _Port:
         return self._effect.heard
 
     def offered(self) -> tuple[Offered, ...]:
-        return self._maker.offered
+        return self._maker.offered or declared_in(self._job.prepared.target.settings.get("extra_body"))
 
     def judge_name(self, target: str | None) -> str:
         judge = judge_for(self._job.prepared, target)

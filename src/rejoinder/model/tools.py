@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from typing import Annotated, Literal, TypeAlias, TypeGuard
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, cast
 
+import msgspec
 from msgspec import Meta, Struct
 
 FaultKind: TypeAlias = Literal["timeout", "error", "malformed", "truncated", "slow", "empty"]
@@ -139,6 +140,30 @@ class Picture(Struct, frozen=True, gc=False):
 
     mime_type: str
     data: str
+
+
+def declared_in(body: Any) -> tuple[Offered, ...]:
+    """The tools that a target's own fields of a request (`extra_body`) declare, in the form of any API."""
+    given = _mapping(body)
+    entries = [*_list(given.get("tools")), *_list(given.get("functions"))]
+    for entry in list(entries):
+        entries += _list(_mapping(entry).get("functionDeclarations"))
+    found: list[Offered] = []
+    for entry in map(_mapping, entries):
+        one = _mapping(entry.get("function", entry))
+        name, about = one.get("name"), one.get("description")
+        if isinstance(name, str):
+            schema = _mapping(one.get("parameters", one.get("input_schema")))
+            found.append(Offered(name, str(about or ""), msgspec.json.encode(schema).decode(), name))
+    return tuple(found)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class ToolAnswer(Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.imports.promptfoo.shims import SCRIPTS, Shims
 from rejoinder.imports.promptfoo.words import Lost, Words, whole
@@ -399,6 +399,44 @@ def _fixed(check: Check) -> Callable[[Asserted, Assertions], Check]:
     return lambda _asserted, _assertions: check
 
 
+def _xml(asserted: Asserted, _: Assertions) -> Check:
+    value = asserted.value
+    if isinstance(value, dict):
+        value = value.get("requiredElements", "" if value else None)
+    if isinstance(value, str):
+        value = [one.strip() for one in value.split(",")]
+    paths = [str(one).replace(".", "/") for one in value] if isinstance(value, list) else []
+    if value is not None and (not isinstance(value, list) or not all(map(_ELEMENTS.fullmatch, paths))):
+        raise Lost(asserted.kind, "only paths of elements have a form here, and no attributes or positions")
+    options: Check = {"elements": paths} if paths else {}
+    if asserted.kind == "contains-xml":
+        options["anywhere"] = True
+    return {"is_xml": options or True}
+
+
+_ELEMENTS = re.compile(r"[^\W\d][\w-]*(?:/[^\W\d][\w-]*)*")
+
+
+def _skill(asserted: Asserted, _: Assertions) -> Check:
+    """One skill, all of several, or none of several if it is negated."""
+    value = asserted.value
+    if isinstance(value, dict):
+        least, most, name = value.get("min"), value.get("max"), value.get("name")
+        if value.get("pattern") or not isinstance(name, str) or not name.strip():
+            raise Lost(asserted.kind, "a pattern for names of skills has no form here")
+        if most == 0 and least in (None, 0):
+            return {"not": {"skill_used": name.strip()}}
+        if most is not None or least not in (None, 1):
+            raise Lost(asserted.kind, "how often a skill is used has no form here")
+        value = name
+    names = [one.strip() if isinstance(one, str) else "" for one in (value if isinstance(value, list) else [value])]
+    if not names or not all(names):
+        raise Lost(asserted.kind, "it names no skill")
+    if len(names) > 1 and str(asserted.spot["type"].value).startswith("not-"):
+        return {"or": [{"skill_used": name} for name in names]}
+    return {"skill_used": names[0] if len(names) == 1 else names}
+
+
 def _tools(asserted: Asserted, _: Assertions) -> Check:
     value = asserted.value
     if isinstance(value, dict):
@@ -471,7 +509,7 @@ def _relevant(asserted: Asserted, assertions: Assertions) -> Check:
 
 
 _SCRIPT = Kind(lambda asserted, assertions: assertions.script(asserted))
-_VALID_CALL = Kind(_fixed({"tool_calls": {"min": 1}}), "only the number of calls is checked, not their form")
+_VALID_CALL = Kind(_fixed({"tool_calls": {"min": 1, "schema": True}}))
 _UNKNOWN_THERE = "promptfoo has no such assertion; this is what its name says"
 
 KINDS: dict[str, Kind] = {
@@ -514,9 +552,13 @@ KINDS: dict[str, Kind] = {
     "trajectory:tool-args-match": Kind(_arguments),
     "trajectory:tool-sequence": Kind(_sequence),
     "trajectory:step-count": Kind(_steps),
+    "is-valid-openai-tools-call": _VALID_CALL,
     **dict.fromkeys(
-        ("is-valid-openai-tools-call", "is-valid-function-call", "is-valid-openai-function-call"), _VALID_CALL
+        ("is-valid-function-call", "is-valid-openai-function-call"),
+        structs.replace(_VALID_CALL, differs="calls of `tools` and of `functions` both count"),
     ),
+    **dict.fromkeys(("is-xml", "contains-xml"), Kind(_xml)),
+    "skill-used": Kind(_skill),
     "empty": Kind(_fixed({"equals": ""}), _UNKNOWN_THERE),
     "min-length": Kind(_length(least=True), _UNKNOWN_THERE),
     "max-length": Kind(_length(least=False), _UNKNOWN_THERE),

@@ -10,7 +10,7 @@ from rejoinder.imports.promptfoo.assertions import Assertions
 from rejoinder.imports.promptfoo.prompts import Prompt, Prompts, read_prompts
 from rejoinder.imports.promptfoo.providers import Targets
 from rejoinder.imports.promptfoo.shims import Shims
-from rejoinder.imports.promptfoo.templates import read_template
+from rejoinder.imports.promptfoo.templates import has_marks, read_template
 from rejoinder.imports.promptfoo.tests import Block, Test, read_tests, read_variables
 from rejoinder.imports.promptfoo.words import Lost, Words, render, resolved, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
@@ -70,6 +70,8 @@ _OPTIONS = frozenset(
         "runSerially",
         "showOutput",
         "includeMetrics",
+        "transform",
+        "postprocess",
     )
 )
 _DEFAULT_GRADER = "openai/gpt-5-mini"
@@ -99,15 +101,17 @@ class Conversion:
         self.bench = bench
         self.words = Words()
         self.shims = Shims(bench)
-        self.targets = Targets(bench, self.shims)
-        self.assertions = Assertions(bench, self.words, self.shims, self._grader)
         self.default = self._default_test()
+        self.targets = Targets(bench, self.shims, self._constants())
+        self.assertions = Assertions(bench, self.words, self.shims, self._grader)
         self.defaults, self._lost_defaults = read_variables(self.default["vars"], bench)
         """Variables of all tests."""
         self.above = {key: root[key].above() for key in root.value}
         """The comments above each key."""
         self.known: set[str] = set()
         """Names of variants."""
+        self._steps: list[Spot] = []
+        """The `transform` of all providers."""
 
     # The parts of the suite, in the order in which they are read
 
@@ -116,6 +120,7 @@ class Conversion:
         prompts = read_prompts(self.root["prompts"], self.bench)
         blocks = [*read_tests(self.root["tests"], self.bench), *self._scenarios()]
         self.words.known = self._known(blocks)
+        reply = self._shared_reply()
         checks = self._shared_checks()
         judges = self._judges()
         shape = Shape(self, prompts, blocks, graded=any(not isinstance(one, Comment) for one in checks))
@@ -129,7 +134,7 @@ class Conversion:
             (self._lines("providers", "targets"), targets),
             ([], {"vars": variables} if variables else {}),
             (of_prompts if shape.variants else [], {"variants": shape.variants} if shape.variants else {}),
-            (self._lines("defaultTest"), _checked([*checks, *shape.shared_checks()])),
+            (self._lines("defaultTest"), {**reply, **_checked([*checks, *shape.shared_checks()])}),
             ([] if shape.variants else of_prompts, self._defaults_of(shape)),
             (self._lines("tests", "scenarios"), cases),
         ]
@@ -178,6 +183,21 @@ class Conversion:
             path = spot.locate(spot.value.removeprefix("file://"))
             return spot.file.folder.read(path).spot
         return spot
+
+    def _constants(self) -> dict[str, str]:
+        """Variables that all tests have with the same text; none if tests stand in other files."""
+        shared = dict(self.default["vars"].pairs)
+        each = [{**shared, **dict(test["vars"].pairs)} for test in self.root["tests"].items]
+        if not all(isinstance(test.value, dict) for test in self.root["tests"].items) or not each:
+            return {}
+        return {
+            name: spot.value
+            for name, spot in each[0].items()
+            if isinstance(spot.value, str)
+            and not has_marks(spot.value)
+            and "://" not in spot.value
+            and all(name in one and one[name].value == spot.value for one in each)
+        }
 
     # Targets
 
@@ -234,6 +254,29 @@ class Conversion:
         checks += self.lost_keys(self.default)
         return checks
 
+    def _shared_reply(self) -> Entry:
+        """The part of the replies that is checked: what the `transform` of all providers, and of all tests, makes."""
+        self._steps = self.targets.shared_transform()
+        steps = [*self._steps, *_transform_of(self.default)]
+        self.shims.transforms = bool(steps)
+        return self._reply(steps)
+
+    def _reply(self, steps: list[Spot]) -> Entry:
+        if not steps:
+            return {}
+        try:
+            part = self.shims.part(steps)
+        except Lost as lost:
+            return {self.bench.ledger.leave_out(steps[-1], f"transform {lost.what}", lost.how): None}
+        for spot in steps:
+            self.bench.ledger.map(spot)
+        return {"reply": part}
+
+    def reply_of(self, test: Test) -> Entry:
+        """The part of the replies of one test, where it has a `transform` of its own."""
+        own = _transform_of(test.spot)
+        return self._reply([*self._steps, *own]) if own else {}
+
     def _shared_threshold(self) -> Entry:
         value = self.default["threshold"].value
         return {"threshold": whole(value)} if isinstance(value, int | float) and 0 <= value <= 1 else {}
@@ -281,8 +324,11 @@ class Conversion:
     def case_checks(self, test: Test, variables: Mapping[str, Any]) -> list[Any]:
         rubric = self._rubric(test.spot) or self._rubric(self.default)
         checks: list[Any] = []
+        shared = self.shims.transforms
+        self.shims.transforms |= bool(_transform_of(test.spot))
         for spot in test.asserts:
             checks += self.assertions.convert(spot, variables, rubric)
+        self.shims.transforms = shared
         return checks
 
     def own_keys(self, test: Test) -> Entry:
@@ -308,6 +354,7 @@ class Conversion:
                 execution["judge_target"] = name
         if execution:
             keys["execution"] = execution
+        keys |= self.reply_of(test)
         threshold = test.spot["threshold"].value
         if isinstance(threshold, int | float) and not isinstance(threshold, bool) and 0 <= threshold <= 1:
             keys["threshold"] = whole(threshold)
@@ -532,6 +579,12 @@ class Shape:
     def _sends(self, target: str, prompt: Prompt) -> bool:
         limited = self.of.targets.prompts.get(target)
         return limited is None or not isinstance(limited.value, list) or _is_called(prompt, limited.value)
+
+
+def _transform_of(spot: Spot) -> list[Spot]:
+    """The code that changes the replies of a test; `postprocess` is its former name."""
+    options = spot["options"]
+    return [options[key] for key in ("transform", "postprocess") if options[key].value][:1]
 
 
 class _Default:

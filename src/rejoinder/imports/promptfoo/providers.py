@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec import Struct
 from rejoinder.imports.promptfoo.shims import Shims
 from rejoinder.imports.promptfoo.words import Lost, slug, whole
 from rejoinder.imports.sources import Spot
+from rejoinder.imports.texts import literal
 from rejoinder.imports.workbench import Workbench
 from rejoinder.yaml_text import Comment, Commented
 
@@ -115,14 +116,19 @@ _BODY = frozenset(
 """Settings that are parts of the request, and sent unchanged."""
 _OF_THE_PROGRAM = frozenset({"showThinking", "cost", "inputCost", "outputCost", "basePath", "cache", "debug", "stream"})
 """Settings that change nothing in the request."""
+_MARKS = re.compile(r"(?<!\$)\{\{-?\s*(?:(\w+)\s*((?:\|[^{}]*)?)|[^{}]*)-?\}\}|\{%.*?%\}", re.DOTALL)
+"""A variable of a request with its filters, or any other expression or tag."""
+_SCRIPT = re.compile(r"(?!/)(?!.*\.\.)[\w./-]+\.(?:[cm]?[jt]s|py|rb|sh)")
 _VARIABLE = re.compile(r"\{\{\s*env\.(\w+)\s*\}\}|\{\{\s*env\[['\"](\w+)['\"]\]\s*\}\}")
 
 
 class Targets:
     """The targets of one configuration."""
 
-    def __init__(self, bench: Workbench, shims: Shims) -> None:
+    def __init__(self, bench: Workbench, shims: Shims, constants: Mapping[str, str]) -> None:
+        """`constants`: variables that all cases have with the same text."""
         self._bench = bench
+        self.constants = constants
         self._shims = shims
         self._names: set[str] = set()
         self.written: list[Any] = []
@@ -131,6 +137,8 @@ class Targets:
         """The targets that answer, in order."""
         self.called: dict[str, list[str]] = {}
         """Targets by the ids and labels that tests use."""
+        self._transforms: list[Spot] = []
+        """The `transform` of each that answers."""
         self.prompts: dict[str, Spot] = {}
         """The prompts that a target is limited to."""
 
@@ -142,6 +150,18 @@ class Targets:
             name = self.add(item, beside)
             if name is not None:
                 self.answering.append(name)
+                self._transforms.append(_parts(item)[1]["transform"])
+
+    def shared_transform(self) -> list[Spot]:
+        """The code that changes the replies of all that answer. What only some of them have is a loss."""
+        codes = [spot.value for spot in self._transforms]
+        if all(code == codes[0] for code in codes):
+            return [spot for spot in self._transforms[:1] if spot.value]
+        for spot in self._transforms:
+            if spot.value:
+                how = "only a `transform` that all providers have in common has a form here"
+                self.written.append(self._bench.ledger.leave_out(spot, "provider option transform", how))
+        return []
 
     def add(self, spot: Spot, beside: str | None = None) -> str | None:
         """The name of a target for a provider; its definition is added if it needs one."""
@@ -184,9 +204,10 @@ class Targets:
         return slug(label or re.sub(r"^file://", "", written), self._names, "target")
 
     def _target(self, options: Spot, written: str, comments: list[Any]) -> Target:
-        for key, how in (("transform", "the reply is checked unchanged"), ("delay", "use `rate`, or --workers")):
-            if options[key].value:
-                comments.append(self._bench.ledger.leave_out(options[key], f"provider option {key}", how))
+        if options["delay"].value:
+            comments.append(
+                self._bench.ledger.leave_out(options["delay"], "provider option delay", "use `rate`, or --workers")
+            )
         for start, convert in _OWN:
             if re.match(start, written):
                 return convert(self, options, written, comments)
@@ -267,7 +288,8 @@ class Targets:
         url = written if written.startswith(("http:/", "https:/")) else config["url"].value
         if not isinstance(url, str) or config["request"].value is not None:
             raise Lost("http", "a request that is written as one text has no form here")
-        target: Target = {"provider": "http", "url": _request_text(url)}
+        place = config["url"] if config["url"].value == url else options
+        target: Target = {"provider": "http", "url": self._of_request(place, url, comments)}
         known = {"url", "method", "headers", "body", "transformResponse", "responseParser", "timeoutMs"}
         for key, spot in config.pairs:
             if key not in known:
@@ -276,7 +298,7 @@ class Targets:
             target["method"] = config["method"].value
         for key in ("headers", "body"):
             if config[key].value is not None:
-                target[key] = _each_text(config[key].value)
+                target[key] = self._of_request(config[key], config[key].value, comments)
         parser = config["transformResponse"].value or config["responseParser"].value
         if parser is not None:
             found = re.fullmatch(r"\(?\s*(?:\(?json\)?\s*=>\s*)?json((?:\.\w+|\[\d+\])+)\s*\)?;?", str(parser).strip())
@@ -286,6 +308,36 @@ class Targets:
             else:
                 target["reply_path"] = found[1].removeprefix(".")
         return target
+
+    def _of_request(self, spot: Spot, value: Any, comments: list[Any]) -> Any:
+        """A value of a request, with the variables that requests know; those of the cases are filled in, if all cases
+        have the same."""
+        if isinstance(value, list):
+            return [self._of_request(spot[place], one, comments) for place, one in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self._of_request(spot[key], one, comments) for key, one in value.items()}
+        if not isinstance(value, str):
+            return whole(value)
+        foreign: dict[str, None] = {}
+
+        def named(found: re.Match[str]) -> str:
+            name, filters = found[1] or "", (found[2] or "").strip("| ")
+            if name == "prompt" and filters in ("", "urlencode", "dump", "safe"):
+                return "{{ prompt }}"
+            if name in self.constants and not filters:
+                return literal(self.constants[name])
+            if name == "sessionId" and not filters:
+                how = "the conversation's own id is sent"
+                comments.append(self._bench.ledger.approximate(spot, "variable sessionId of a request", how))
+                return "{{ conversation_id }}"
+            foreign[found[0]] = None
+            return "TODO"
+
+        text = _MARKS.sub(named, str(_environment(value)))
+        for written in foreign:
+            how = "a request knows no variables of cases and no logic; write its value"
+            comments.append(self._bench.ledger.leave_out(spot, f"provider placeholder {written[:60]}", how))
+        return text
 
     def of_python(self, options: Spot, written: str, _: list[Any]) -> Target:
         path = re.sub(r"^(?:python:|file://)", "", written)
@@ -302,7 +354,13 @@ class Targets:
             raise Lost("exec", "the command line has signs that have a meaning here")
         how = "the command gets only the prompt"
         comments.append(self._bench.ledger.approximate(options, "provider exec", how))
-        return {"provider": "cli", "command": [*line.split(), "{PROMPT}"]}
+        return {"provider": "cli", "command": [*(self._word(options, one) for one in line.split()), "{PROMPT}"]}
+
+    def _word(self, options: Spot, word: str) -> str:
+        """A word of a command: a script of the folder as the suite has to write it."""
+        if _SCRIPT.fullmatch(word) is None or not (path := options.locate(word)).is_file():
+            return word
+        return self._bench.reference(options, path)
 
 
 _OWN: tuple[tuple[str, Callable[[Targets, Spot, str, list[Any]], Target]], ...] = (
@@ -357,18 +415,3 @@ def _environment(value: Any) -> Any:
 
 def _address(key: str, value: str) -> str:
     return value if key == "apiVersion" or "://" in value or value.startswith("$") else f"https://{value}"
-
-
-def _request_text(text: str) -> str:
-    found = re.sub(r"\{\{\s*prompt\s*(?:\|\s*(?:urlencode|dump|safe)\s*)?\}\}", "{{ prompt }}", text)
-    return str(_environment(found))
-
-
-def _each_text(value: Any) -> Any:
-    if isinstance(value, str):
-        return _request_text(value)
-    if isinstance(value, list):
-        return [_each_text(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _each_text(one) for key, one in value.items()}
-    return whole(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -24,6 +25,8 @@ class Shims:
         self._bench = bench
         self.parses_json = False
         """Whether replies are JSON by the settings of their targets, so that code gets their value."""
+        self.transforms = False
+        """Whether the replies of the current tests are transformed, so that code gets lists and mappings as such."""
 
     def check(self, spot: Spot, kind: str, code: str, extra: dict[str, Any]) -> dict[str, Any]:
         """A check that runs code of the configuration. Raises Lost."""
@@ -34,11 +37,30 @@ class Shims:
             code = f"file://{self.file(spot, code)}"  # as cells of a CSV file name it
         if kind == "javascript":
             script = self._bench.beside("promptfoo_checks.mjs", _script("promptfoo_checks.mjs"))
-            options = {**extra, **({"json": True} if self.parses_json else {})}
+            options = {**extra, **self._parsing("json")}
             return {"code": {"script": ["node", script, code, *([_json(options)] if options else [])]}}
         module = self._bench.beside("promptfoo_checks.py", _script("promptfoo_checks.py.txt")).removesuffix(".py")
-        options = {**extra, **({"json_output": True} if self.parses_json else {})}
+        options = {**extra, **self._parsing("json_output")}
         return {"python": {"call": f"{module}:check", "with": {"code": code, **options}}}
+
+    def _parsing(self, name: str) -> dict[str, Any]:
+        """The option of code whose replies may be JSON: any value, or lists and mappings alone."""
+        if self.parses_json or self.transforms:
+            return {name: True if self.parses_json else "structures"}
+        return {}
+
+    def part(self, spots: Sequence[Spot]) -> dict[str, Any]:
+        """The part of a reply that is checked, which transforms make one after the other. Raises Lost."""
+        steps = [self._step(spot) for spot in spots]
+        text = _script("promptfoo_transform.py.txt").replace("<STEPS>", _quoted(steps))
+        module = self._bench.beside("promptfoo_transform.py", text).removesuffix(".py")
+        return {"python": f"{module}:part"}
+
+    def _step(self, spot: Spot) -> str:
+        code = spot.value
+        if not isinstance(code, str) or not code.strip():
+            raise Lost("transform", "it has no code")
+        return f"file://{self.file(spot, code)}" if code.startswith("file://") else code.strip()
 
     def file(self, spot: Spot, written: str) -> str:
         """The path of a file of code, with the name of its function, as the suite has to write it. Raises Lost."""
@@ -64,12 +86,17 @@ class Shims:
         text = (
             _script("promptfoo_provider.py.txt").replace("<FILE>", path).replace("<FUNCTION>", function or "call_api")
         )
-        text = text.replace("<CONFIG>", json.dumps(config or {}).replace('"""', '\\"\\"\\"'))
+        text = text.replace("<CONFIG>", _quoted(config or {}))
         return f"{self._bench.beside(f'promptfoo_{name}.py', text).removesuffix('.py')}:reply"
 
 
 def _script(name: str) -> str:
     return files("rejoinder.imports.promptfoo").joinpath("scripts", name).read_text(encoding="utf-8")
+
+
+def _quoted(value: Any) -> str:
+    """A value as JSON between three double quotes of Python."""
+    return json.dumps(value).replace('"""', '\\"\\"\\"')
 
 
 def _json(value: Any) -> str:

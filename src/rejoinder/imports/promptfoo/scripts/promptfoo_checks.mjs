@@ -10,7 +10,7 @@ const [code, written] = process.argv.slice(2);
 const options = written ? JSON.parse(written) : {};
 const given = JSON.parse(readFileSync(0, "utf8"));
 
-// A reply that only calls tools is the list of its calls, and with a format of JSON it is the value.
+// A reply that only calls tools is the list of its calls, and with a format of JSON, or a transform, it is the value.
 function outputOf({ candidate_answer: text, tool_calls: calls }) {
   if (!text && calls?.length) {
     return calls.map((call) => ({
@@ -21,7 +21,8 @@ function outputOf({ candidate_answer: text, tool_calls: calls }) {
   }
   if (options.json) {
     try {
-      return JSON.parse(text);
+      const value = JSON.parse(text);
+      return options.json === "structures" && (typeof value !== "object" || value === null) ? text : value;
     } catch {
       return text;
     }
