@@ -118,10 +118,15 @@ def test_a_faulty_prompt_of_a_variant_is_one_error(project: Project, prompt: Any
 # Variables of variants that name those of cases
 
 
-def test_the_variables_of_a_variant_may_name_those_of_a_case(project: Project) -> None:
+NAMED = pytest.mark.parametrize("named", ["{{{{ var('{}') }}}}", "{{{{ {} }}}}"])
+
+
+@NAMED
+def test_the_variables_of_a_variant_may_name_those_of_a_case(project: Project, named: str) -> None:
+    topic, p = named.format("topic"), named.format("p")
     variants = [
-        {"name": "tweet", "vars": {"p": "A tweet about {{ var('topic') }}", "q": "{{ var('p') }}!"}},
-        {"name": "poem", "vars": {"p": "A poem on {{ var('topic') }}", "q": "{{ var('p') }}?"}},
+        {"name": "tweet", "vars": {"p": f"A tweet about {topic}", "q": f"{p}!"}},
+        {"name": "poem", "vars": {"p": f"A poem on {topic}", "q": f"{p}?"}},
     ]
     evals = [case("a", prompt="{{ p }} {{ q }}", vars={"topic": "tea"}), case("b", prompt="{{ var('q') }}")]
     evals[1]["vars"] = {"topic": "rain {{ var('where') }}", "where": "here"}
@@ -133,8 +138,9 @@ def test_the_variables_of_a_variant_may_name_those_of_a_case(project: Project) -
     ]
 
 
-def test_a_case_s_own_value_wins_over_the_suite_s_in_the_variables_of_a_variant(project: Project) -> None:
-    variants = [{"name": "v", "vars": {"p": "On {{ var('topic') }}"}}]
+@NAMED
+def test_a_case_s_own_value_wins_over_the_suite_s_in_the_variables_of_a_variant(project: Project, named: str) -> None:
+    variants = [{"name": "v", "vars": {"p": f"On {named.format('topic')}"}}]
     evals = [case("a", prompt="{{ p }}", vars={"topic": "own"}), case("b", prompt="{{ p }}")]
     suite: Raw = {"vars": {"topic": "suite"}, "variants": variants, "evals": evals}
     suite["metadata"] = {"system_prompt": "{{ var('p') }}"}
@@ -158,10 +164,11 @@ def test_a_variable_of_a_variant_that_names_itself_means_the_one_below(
     assert question == expected
 
 
-def test_what_a_row_brings_is_data_in_the_variables_of_a_variant(project: Project) -> None:
+@NAMED
+def test_what_a_row_brings_is_data_in_the_variables_of_a_variant(project: Project, named: str) -> None:
     project.write("rows.jsonl", '{"topic": "{{ var(\'p\') }}"}\n')
     suite = {
-        "variants": [{"name": "v", "vars": {"p": "On {{ var('topic') }}"}}],
+        "variants": [{"name": "v", "vars": {"p": f"On {named.format('topic')}"}}],
         "cases": "rows.jsonl",
         "defaults": {"prompt": "{{ p }}", "outcome": "o"},
     }
@@ -174,6 +181,19 @@ def test_a_case_without_what_a_variant_s_variable_names_is_reported_at_the_varia
     [problem] = project.errors({"variants": variants, "evals": evals})
     assert (problem["code"], problem["path"]) == ("missing-variable", "variants[0].vars.p")
     assert problem["message"].startswith("there is no variable `topik`")
+
+
+def test_a_name_that_no_case_has_stays_with_a_warning_at_the_variant(project: Project) -> None:
+    suite = {
+        "target": "scripted/x",
+        "variants": [{"name": "v", "vars": {"p": "On {{ topik }} {{ response }}"}}],
+        "evals": [case("a", prompt="{{ p }}", vars={"topic": "x"})],
+    }
+    project.write("evals.yaml", suite)
+    [file] = project.validate("evals.yaml")["files"]
+    assert file["errors"] == []
+    assert {(one["code"], one["path"]) for one in file["warnings"]} == {("unfilled-braces", "variants[0].vars.p")}
+    assert questions(project, suite)[0][2] == "On {{ topik }} {{ response }}"
 
 
 def test_texts_outside_of_cases_have_no_value_that_depends_on_a_case(project: Project) -> None:

@@ -128,3 +128,18 @@ def test_show_tells_what_tools_were_given_and_answered(project: Project) -> None
 def test_a_scripted_target_may_have_tools(project: Project) -> None:
     content = {"targets": [scripted("t", calls("dice"), "b", tools=[DICE])], "evals": suite("a")["evals"]}
     assert found(project, content) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ({"description": "d", "scripted": {"name": "a", "returns": "x"}}, "it belongs under `scripted`"),
+        ({"name": "a", "mcp": {"name": "m", "url": "http://127.0.0.1:1"}}, "it belongs under `mcp`"),
+        ({"description": "d", "python": "m:f"}, "the docstring of the function"),
+    ],
+)
+def test_a_key_beside_the_kind_of_a_tool_is_told_where_it_belongs(project: Project, tool: Raw, words: str) -> None:
+    suite = {"tools": [tool], "evals": [{"prompt": "x", "checks": [{"contains": "x"}]}]}
+    [problem] = [one for one in project.errors(suite) if one["code"] == "unknown-key"]
+    assert words in problem["message"]
+    assert "suggestion" not in problem

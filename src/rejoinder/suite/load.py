@@ -27,7 +27,15 @@ from rejoinder.suite.source import Place, Source, SuiteText, read_source
 from rejoinder.suite.suite_check import CheckedSuite, check_suite
 from rejoinder.suite.target_names import NamedTargets, route_to_openrouter
 from rejoinder.suite.targets import Targets, read_targets, strings_in
-from rejoinder.suite.templates import Report, Scope, expand, expand_variables, filled_by_cases, say_nothing
+from rejoinder.suite.templates import (
+    Report,
+    Scope,
+    expand,
+    expand_variables,
+    filled_by_cases,
+    name_by_function,
+    say_nothing,
+)
 from rejoinder.suite.text_files import NO_WORDS, TextFiles, in_file, with_system_prompts
 from rejoinder.suite.tools import ToolSets, read_tools, server_of_metadata
 from rejoinder.suite.walk import Walker
@@ -159,6 +167,7 @@ class _SuiteReader:
         else:
             changed = variant.variables
             variables.update(variant.replaced)
+        changed = name_by_function(changed)
         later = filled_by_cases(changed, {*variables, *suite})
         own = {key: value for key, value in {**suite, **changed}.items() if key not in later}
         variables = {key: value for key, value in variables.items() if key not in later}

@@ -407,6 +407,8 @@ def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
         return Advice("it belongs to the case, beside `turns`")
     if fault.rule.get("x-rule") == "check-item" and (advice := find_whole(key, fault.path)) is not None:
         return advice
+    if (advice := _inside_tool(fault, key)) is not None:
+        return advice
     if not fault.path and key in read_schema()["$defs"]["metadata"]["properties"]:
         return Advice(f"it belongs under `metadata`: `metadata: {{{key}: ...}}`")
     is_general = not fault.path or fault.rule.get("x-rule") == "case" or fault.path == ("metadata",)
@@ -414,6 +416,19 @@ def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
     if advice is not None and (advice.instead is None or advice.instead in known):
         return advice
     return advise_nearest(key, known, _LIKELY if is_general else 0.6)
+
+
+def _inside_tool(fault: _Fault, key: str) -> Advice | None:
+    """Where a key beside the kind of a tool belongs."""
+    kinds = fault.rule.get("properties", {})
+    if not kinds.keys() >= {"mcp", "python", "scripted"}:
+        return None
+    kind = next((one for one in ("mcp", "python", "scripted") if one in fault.value), "scripted")
+    if key in kinds[kind].get("properties", {}):
+        return Advice(f"it belongs under `{kind}`: `{kind}: {{{key}: ...}}`")
+    if kind == "python" and key in kinds["scripted"]["properties"]:
+        return Advice("the signature and the docstring of the function describe it")
+    return None
 
 
 def _length(fault: _Fault) -> Iterator[Violation]:

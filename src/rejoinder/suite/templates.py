@@ -45,6 +45,8 @@ Report = Callable[[str, str], None]
 """Called with the code and the message of a fault."""
 MOST_CHARACTERS = 10_000_000
 """Maximum characters of variables inside one another: a few that double each other would fill the memory."""
+_QUOTES = ("response", "failed")
+"""Names that quote earlier words."""
 _MOST_LISTED = 12
 _LIKELY = 0.75
 """Minimum similarity of a name to one that can be quoted: a less similar one is another word."""
@@ -162,6 +164,23 @@ def names_others(variables: Mapping[str, Any]) -> bool:
     """Whether variables may contain expressions. Most do not, and every row asks."""
     values = variables.values()
     return any("{{" in value if isinstance(value, str) else isinstance(value, list | dict) for value in values)
+
+
+def name_by_function(value: Any, known: Collection[str] | None = None) -> Any:
+    """A value whose texts name variables as `{{ var('name') }}` in place of `{{ name }}`: the known ones, or all."""
+
+    def written(match: re.Match[str]) -> str:
+        name = match["name"]
+        is_variable = name and not match["turn"] and (name in known if known is not None else name not in _QUOTES)
+        return f"{{{{ var('{name}') }}}}" if is_variable else match[0]
+
+    if isinstance(value, str):
+        return _EXPRESSION.sub(written, value) if "{{" in value else value
+    if isinstance(value, list):
+        return [name_by_function(one, known) for one in value]
+    if isinstance(value, dict):
+        return {key: name_by_function(one, known) for key, one in value.items()}
+    return value
 
 
 def filled_by_cases(own: Mapping[str, Any], known: Collection[str]) -> set[str]:
@@ -372,7 +391,7 @@ def _unfilled(match: re.Match[str], scope: Scope) -> str:
     name, written = match["name"], match[0]
     if name is None:
         return f"`{written}` has a value in later turns and follow-ups only, so it stays as written here"
-    if name in ("response", "failed"):
+    if name in _QUOTES:
         where = "follow-ups and later turns" if name == "response" else "follow-ups"
         return f"`{written}` has a value in {where} only, so it stays as written here"
     if name in scope.variables:
@@ -382,7 +401,7 @@ def _unfilled(match: re.Match[str], scope: Scope) -> str:
 
 
 def _hint(name: str, known: Mapping[str, Any]) -> str:
-    if name in ("response", "failed"):
+    if name in _QUOTES:
         return f"; `{{{{ {name} }}}}` has a value in follow-ups only"
     near = did_you_mean(name, known)
     if near or not known or len(known) > _MOST_LISTED:

@@ -32,6 +32,7 @@ from rejoinder.suite.templates import (
     Scope,
     expand,
     expand_variables,
+    name_by_function,
     names_others,
     say_nothing,
     variables_named,
@@ -293,6 +294,7 @@ class Walker:
             # What a row brings takes the place of what the case says, and is data: nothing in it is expanded.
             own = {key: value for key, value in own.items() if key not in row_values}
             scope = self._below_variant(own, row_values)
+            changed = name_by_function(changed, {*scope.variables, *own, *changed})
 
             def reporter(key: str) -> Report:
                 where = variant.at if variant is not None and key in changed else at
