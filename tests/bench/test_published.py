@@ -50,7 +50,7 @@ def test_the_figures_of_all_three_data_sets(tmp_path: Path) -> None:
     assert any(line.startswith("mint: claude-instant-1 against claude-2, 1 turn: -100 (") for line in lines)
     assert any(line.startswith("mint: claude-instant-1 against claude-2, 5 turns: +50 (") for line in lines)
     assert "mint: data sets that differ at 5 turns: a" in lines
-    assert "mint: a fifth turn: helps 2 of 2, hurts 0" in lines
+    assert "mint: a fifth turn: helps 2 of 2 models, hurts 0" in lines
     assert "mint: neighbours that cannot be told apart: 1 of 2" in lines
     assert "sycon: Turn of Flip of claude: 2.83" in lines
     assert "sycon: held to the end: gpt-4o 6, claude 3 of 6" in lines
