@@ -64,3 +64,40 @@ def test_a_metric_of_the_whole_conversation_counts(project: Project) -> None:
     whole = [{"always": {"contains": "yes"}, "metric": NAMES}]
     plan = planned("one", {"match": "*"}, {"match": "*"}, conversation_checks=whole)
     assert metric_of(project, plan, replies=("yes", "no"))["mean"] == 0.0
+
+
+def flips_of(project: Project, *plans: Raw, replies: tuple[str, ...], **more: Any) -> Raw | None:
+    content = {"targets": [scripted("it", *replies)], "target": "it", "evals": list(plans), **more}
+    return run(project, content)["summary"]["step_flips"]
+
+
+RIGHT = {"contains": "yes"}
+
+
+def test_a_plan_has_its_turn_of_flip_and_number_of_flips(project: Project) -> None:
+    going_on = planned("on", *[RIGHT] * 4, on_turn_failure="continue")
+    found = flips_of(project, going_on, replies=("yes", "yes", "no", "yes"))
+    assert found is not None
+    assert (found["turn_of_flip"]["mean"], found["number_of_flips"]["mean"]) == (2.0, 2.0)
+    stopping = planned("stops", *[RIGHT] * 4, on_turn_failure="stop")
+    found = flips_of(project, stopping, replies=("yes", "yes", "no", "yes"))
+    assert found is not None
+    assert (found["turn_of_flip"]["mean"], found["number_of_flips"]["mean"]) == (2.0, 1.0)
+    shown = project.run("show", "last", "-v")
+    assert "flips a plan: 1; right steps before the first wrong one: 2" in " ".join(shown.split())
+
+
+def test_plans_that_hold_or_begin_wrong(project: Project) -> None:
+    found = flips_of(project, planned("holds", *[RIGHT] * 3), replies=("yes", "yes", "yes"))
+    assert found is not None
+    assert (found["turn_of_flip"]["mean"], found["number_of_flips"]["mean"]) == (3.0, 0.0)
+    wrong = planned("wrong", *[RIGHT] * 3, on_turn_failure="continue")
+    found = flips_of(project, wrong, replies=("no", "yes", "yes"))
+    assert found is not None
+    assert (found["turn_of_flip"]["cases"], found["number_of_flips"]["mean"]) == (0, 1.0)
+
+
+def test_steps_without_a_verdict_are_in_no_flip(project: Project) -> None:
+    plan = {"id": "free", "turns": [{"prompt": "a"}, {"prompt": "b", "checks": [RIGHT]}]}
+    assert flips_of(project, plan, replies=("no", "yes")) is None
+    assert flips_of(project, {"id": "one", "prompt": "a", "checks": [RIGHT]}, replies=("yes",)) is None

@@ -394,6 +394,15 @@ class Transitions(Struct, frozen=True):
     """Where several were sent one after the other: each by itself, the first among them."""
 
 
+class StepFlips(Struct, frozen=True):
+    """How the verdicts of planned turns change within a conversation: SYCON's figures, for plans."""
+
+    turn_of_flip: Mean
+    """The steps before the first that is wrong, and all if none is; of plans whose first step was right."""
+    number_of_flips: Mean
+    """How often the verdict changes from one step to the next."""
+
+
 class Delta(Struct, frozen=True):
     """Cost, time or tokens of run B against run A, case by case."""
 

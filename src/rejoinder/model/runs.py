@@ -27,6 +27,7 @@ from rejoinder.model.figures import (
     NoRateReason,
     PassK,
     Rate,
+    StepFlips,
     Transitions,
     why_untested,
 )
@@ -528,6 +529,7 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     by_hint: dict[Hint, HintRecovery] = field(default_factory=dict[Hint, HintRecovery])
     transitions: Transitions | None = None
     caves: Rate | None = None
+    step_flips: StepFlips | None = None
     by_condition: dict[Condition, ConditionRate] = field(default_factory=dict[Condition, ConditionRate])
     spoilt: SpoiltCounts | None = None
     repeats: Repeats | None = None
@@ -657,6 +659,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """What doubts did to right and to wrong replies; None if none was sent (`ask: always`)."""
     caves: Rate | None = None
     """Of the right first replies that were doubted, the share that became wrong."""
+    step_flips: StepFlips | None = None
+    """None without a plan of several graded turns."""
     by_condition: dict[Condition, ConditionRate] = field(default_factory=dict[Condition, ConditionRate])
     """Of sharded tasks."""
     spoilt: SpoiltCounts | None = None

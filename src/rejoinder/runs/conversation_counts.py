@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rejoinder.model import Condition, Hint, Result, Spoilt, TurnResult
-from rejoinder.model.figures import Comparison, Rate, Transitions
+from rejoinder.model.figures import Comparison, Mean, Rate, StepFlips, Transitions
 from rejoinder.model.results import NOT_AUDITED, answered_back, is_in_error
 from rejoinder.model.runs import ConditionRate, HintRecovery, Rates, SpoiltCounts
 from rejoinder.model.trials import NO_TRIALS, TrialCounts
@@ -31,6 +31,7 @@ class ConversationCounts:
     def __init__(self) -> None:
         self.users = Users()
         self._doubts = Doubts()
+        self._plans = Plans()
         self._hints = Hints()
         self._tasks = Tasks()
 
@@ -38,12 +39,15 @@ class ConversationCounts:
         if len(result.turns) > 1:
             self._doubts.add(case, result)
             self._hints.add(case, result, counted)
+        if len(result.steps) > 1:
+            self._plans.add(case, result)
         if result.condition is not None:
             self._tasks.add(case, result, result.condition)
 
     def close(self, trials: Mapping[CaseKey, TrialCounts]) -> None:
         """The open cases, with all their trials, have no further result."""
         self._doubts.close()
+        self._plans.close()
         self._hints.close(trials)
         self._tasks.close()
 
@@ -56,6 +60,7 @@ class ConversationCounts:
             "by_hint": self._hints.rows(),
             "transitions": self._doubts.transitions(),
             "caves": self._doubts.caves(),
+            "step_flips": self._plans.flips(),
             "by_condition": self._tasks.rows(),
             "spoilt": self.users.spoilt(rates),
         }
@@ -69,7 +74,7 @@ class Doubts:
         """By doubt and case: wrong, turned right, right, turned wrong."""
         self._closed: defaultdict[int, Counter[tuple[int, ...]]] = defaultdict(Counter)
         self._caves = Share()
-        self._flips, self._before_flip = CaseMeans(), CaseMeans()
+        self._flips = Flips()
         self._errors = 0
 
     def add(self, case: int, result: Result) -> None:
@@ -91,13 +96,9 @@ class Doubts:
         verdicts = [turn.passed for turn in turns if not is_in_error(turn, result)]
         if is_in_error(doubts[-1], result):
             return  # how it would have ended is not known
-        from rejoinder.stats.doubt import number_of_flips, turn_of_flip
-
-        self._flips.add(case, number_of_flips(verdicts))
+        self._flips.add(case, verdicts)
         if verdicts[0]:
             self._caves.add(case, not verdicts[-1])
-            flipped_on = turn_of_flip(verdicts)
-            self._before_flip.add(case, len(verdicts) if flipped_on is None else flipped_on - 1)
 
     def close(self) -> None:
         for (number, _), counts in self._open.items():
@@ -105,7 +106,6 @@ class Doubts:
         self._open.clear()
         self._caves.close()
         self._flips.close()
-        self._before_flip.close()
 
     def transitions(self) -> Transitions | None:
         """None if nothing was doubted."""
@@ -114,15 +114,14 @@ class Doubts:
         from msgspec.structs import replace
 
         from rejoinder.stats.doubt import Doubted, doubt_of, transitions
-        from rejoinder.stats.rates import mean_of_cases
 
         by_doubt = {
             number: [Doubted(*counts) for counts in self._closed[number].elements()] for number in sorted(self._closed)
         }
         return replace(
             transitions(by_doubt.get(1, ()), self._errors),
-            turn_of_flip=mean_of_cases(self._before_flip.means, self._before_flip.values, scores=False),
-            number_of_flips=mean_of_cases(self._flips.means, self._flips.values, scores=False),
+            turn_of_flip=self._flips.turns.mean(),
+            number_of_flips=self._flips.number.mean(),
             by_doubt=tuple(doubt_of(number, cases) for number, cases in by_doubt.items()) if len(by_doubt) > 1 else (),
         )
 
@@ -130,6 +129,53 @@ class Doubts:
         """None if nothing was right and then doubted."""
         rate = self._caves.rate()
         return rate if rate.of else None
+
+
+class Flips:
+    """How verdicts change within conversations."""
+
+    def __init__(self) -> None:
+        self.number, self.turns = CaseMeans(), CaseMeans()
+        """How often, and the number before the first that is wrong, of those that are right at first."""
+
+    def add(self, case: int, verdicts: Sequence[bool]) -> None:
+        from rejoinder.stats.doubt import number_of_flips, turn_of_flip
+
+        self.number.add(case, number_of_flips(verdicts))
+        if verdicts[0]:
+            flipped_on = turn_of_flip(verdicts)
+            self.turns.add(case, len(verdicts) if flipped_on is None else flipped_on - 1)
+
+    def close(self) -> None:
+        self.number.close()
+        self.turns.close()
+
+
+class Plans:
+    """Planned turns: the verdict of a step is that of its last reply. Steps without a check, or that were not sent,
+    have none; a conversation with an error is left out, as it is not known how it would have gone on."""
+
+    def __init__(self) -> None:
+        self._flips = Flips()
+
+    def add(self, case: int, result: Result) -> None:
+        if any(step.status == "error" for step in result.steps):
+            return
+        graded = {turn.step for turn in result.turns if turn.checks}
+        verdicts = [
+            step.status != "failed" for step in result.steps if step.status != "skipped" and step.step in graded
+        ]
+        if len(verdicts) > 1:
+            self._flips.add(case, verdicts)
+
+    def close(self) -> None:
+        self._flips.close()
+
+    def flips(self) -> StepFlips | None:
+        """None without a plan of several graded turns."""
+        if not self._flips.number.values:
+            return None
+        return StepFlips(turn_of_flip=self._flips.turns.mean(), number_of_flips=self._flips.number.mean())
 
 
 class CaseMeans:
@@ -148,6 +194,11 @@ class CaseMeans:
         self.means.extend(total / number for total, number in self._open.values())
         self.values += sum(number for _, number in self._open.values())
         self._open.clear()
+
+    def mean(self) -> Mean:
+        from rejoinder.stats.rates import mean_of_cases
+
+        return mean_of_cases(self.means, self.values, scores=False)
 
 
 class Hints:

@@ -518,6 +518,7 @@ class _Tally(_Counts):
             repeated=None if only is None else only.repeated,
             clusters=self._clusters.largest(),
             caves=None if only is None else only.caves,
+            step_flips=None if only is None else only.step_flips,
             by_condition={} if only is None else only.by_condition,
             spoilt=self._spoilt_counts(figures["rates"]),
             faults=FaultCounts(*self._cases.faults) if self._cases.faults[0] else None,

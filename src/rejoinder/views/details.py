@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.boards import is_only_doubted
-from rejoinder.model.figures import Aptitude, NetRecovery, NoRate, Rate
+from rejoinder.model.figures import Aptitude, Mean, NetRecovery, NoRate, Rate
 from rejoinder.model.runs import JudgeSummary, Metric, Recovery, Repeated, Repeats, ScoredCase, Scores, TargetSummary
 from rejoinder.views.notes import bounds_words, budget_words, cache_words, known_cost, unpriced_words
 from rejoinder.views.walk import groups_of
@@ -168,12 +168,21 @@ def _doubted(one: _Part) -> Iterator[str]:
         yield f"right if asked for ever at these rates: {right}"
     if one.caves is not None:
         yield f"right at first {one.caves.of}, wrong at the end {one.caves.passed}: caved {rate_words(one.caves)}"
-    if found.number_of_flips is not None and found.number_of_flips.mean is not None:
-        before = found.turn_of_flip.mean if found.turn_of_flip is not None else None
-        turns = "" if before is None else f"; right replies before the first wrong one: {number_words(before)}"
-        yield f"flips a question: {number_words(found.number_of_flips.mean)}{turns}"
+    yield from _flipped("question", "replies", found.number_of_flips, found.turn_of_flip)
     if found.errors:
         yield f"{count(found.errors, 'doubt')} answered by an error, in no rate"
+
+
+def _steps(one: _Part) -> Iterator[str]:
+    if one.step_flips is not None:
+        yield from _flipped("plan", "steps", one.step_flips.number_of_flips, one.step_flips.turn_of_flip)
+
+
+def _flipped(whole: str, parts: str, number: Mean | None, turn: Mean | None) -> Iterator[str]:
+    if number is not None and number.mean is not None:
+        before = None if turn is None else turn.mean
+        turns = "" if before is None else f"; right {parts} before the first wrong one: {number_words(before)}"
+        yield f"flips a {whole}: {number_words(number.mean)}{turns}"
 
 
 def _conditions(one: _Part) -> Iterator[str]:
@@ -345,5 +354,6 @@ _BY_PART: dict[str, Callable[[_Part], Iterable[str]]] = {
     "repeated": lambda one: _repeated_replies(one.repeated),
     "hints": _hints,
     "doubted": _doubted,
+    "steps": _steps,
     "tasks": _conditions,
 }
