@@ -395,12 +395,12 @@ class Transitions(Struct, frozen=True):
 
 
 class StepFlips(Struct, frozen=True):
-    """How the verdicts of planned turns change within a conversation: SYCON's figures, for plans."""
+    """Changes of verdict between planned turns of a conversation: SYCON's figures, for plans."""
 
     turn_of_flip: Mean
     """The steps before the first that is wrong, and all if none is; of plans whose first step was right."""
     number_of_flips: Mean
-    """How often the verdict changes from one step to the next."""
+    """Changes of the verdict from one step to the next."""
 
 
 class Delta(Struct, frozen=True):

@@ -132,11 +132,11 @@ class Doubts:
 
 
 class Flips:
-    """How verdicts change within conversations."""
+    """Changes of verdict within conversations."""
 
     def __init__(self) -> None:
         self.number, self.turns = CaseMeans(), CaseMeans()
-        """How often, and the number before the first that is wrong, of those that are right at first."""
+        """Their number, and the number of replies before the first wrong one, if the first is right."""
 
     def add(self, case: int, verdicts: Sequence[bool]) -> None:
         from rejoinder.stats.doubt import number_of_flips, turn_of_flip

@@ -419,7 +419,7 @@ def _meant_key(fault: _Fault, key: str, known: dict[str, Any]) -> Advice | None:
 
 
 def _inside_tool(fault: _Fault, key: str) -> Advice | None:
-    """Where a key beside the kind of a tool belongs."""
+    """The right place of a key beside the kind of a tool."""
     kinds = fault.rule.get("properties", {})
     if not kinds.keys() >= {"mcp", "python", "scripted"}:
         return None

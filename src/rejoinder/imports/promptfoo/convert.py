@@ -185,7 +185,7 @@ class Conversion:
         return spot
 
     def _constants(self) -> dict[str, str]:
-        """Variables that all tests have with the same text; none if tests stand in other files."""
+        """Variables that all tests have with the same text; none if tests are in other files."""
         shared = dict(self.default["vars"].pairs)
         each = [{**shared, **dict(test["vars"].pairs)} for test in self.root["tests"].items]
         if not all(isinstance(test.value, dict) for test in self.root["tests"].items) or not each:
@@ -273,7 +273,7 @@ class Conversion:
         return {"reply": part}
 
     def reply_of(self, test: Test) -> Entry:
-        """The part of the replies of one test, where it has a `transform` of its own."""
+        """The part of the replies of one test, if it has a `transform` of its own."""
         own = _transform_of(test.spot)
         return self._reply([*self._steps, *own]) if own else {}
 

@@ -310,7 +310,7 @@ class Targets:
         return target
 
     def _of_request(self, spot: Spot, value: Any, comments: list[Any]) -> Any:
-        """A value of a request, with the variables that requests know; those of the cases are filled in, if all cases
+        """A value of a request, with the variables that requests know; variables of cases are filled in, if all cases
         have the same."""
         if isinstance(value, list):
             return [self._of_request(spot[place], one, comments) for place, one in enumerate(value)]

@@ -44,7 +44,7 @@ class Shims:
         return {"python": {"call": f"{module}:check", "with": {"code": code, **options}}}
 
     def _parsing(self, name: str) -> dict[str, Any]:
-        """The option of code whose replies may be JSON: any value, or lists and mappings alone."""
+        """The option of code whose replies may be JSON: any value, or only lists and mappings."""
         if self.parses_json or self.transforms:
             return {name: True if self.parses_json else "structures"}
         return {}
