@@ -38,7 +38,7 @@ def test_prompts_times_rows_give_every_prompt_with_every_row(project: Project) -
 
 def test_the_prompt_of_a_variant_is_run_and_counted(project: Project) -> None:
     replies = {"replies": ["Ripe"]}
-    suite = {
+    suite: Raw = {
         "targets": [scripted("demo", "Yes")],
         "target": "demo",
         "variants": [{"name": "p", "prompt": "On {{ topic }}?"}, {"name": "q", "prompt": "No.", "settings": replies}],
