@@ -240,6 +240,22 @@ def test_a_gate_decides_where_there_is_a_baseline(
     assert f"\ngate: {verdict} (" in done.log
 
 
+@pytest.mark.parametrize("strict", ["false", "true"])
+def test_a_new_case_that_always_fails_is_named(tmp_path: Path, checkout: Path, strict: str) -> None:
+    github = Github(tmp_path / "server", checkout, pull_request())
+    with_baseline(github)
+    suite = json.loads((checkout / "evals.yaml").read_text())
+    suite["evals"].append(case("new 100%", {"equals": "yes"}))
+    Project(checkout).write("evals.yaml", suite)
+    lose(github, *(f"new 100%-{trial}" for trial in range(1, 9)))
+    done = github.action(against="main", strict=strict)
+    assert done.code == (5 if strict == "true" else 0), done.log
+    warning = "the gate cannot tell whether this run is worse; the summary says why; new and failing: new 100%25"
+    assert (f"::warning title=rejoinder::{warning}\n" in done.log) is (strict == "false")
+    for text in (github.read("comment"), summary(github)):
+        assert "**Gate cannot tell: 1 of 2 rules; new and failing: `new 100%`.**" in text
+
+
 def test_a_gate_hides_no_error(tmp_path: Path, checkout: Path) -> None:
     github = Github(tmp_path / "server", checkout)
     with_baseline(github)

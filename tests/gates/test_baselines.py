@@ -337,11 +337,21 @@ def test_a_run_with_errors_is_blessed_with_the_command_that_asks_again(project: 
     evals = [case("one", {"contains": "yes"}), case("two", {"contains": "yes"}, execution={"target": "other"})]
     run(project, {"targets": targets, "target": "bot", "evals": evals}, code=3)
     blessed = project.run("bless")
-    assert "a case with an error never counts as a new failure" in blessed
+    assert "1 case ended in errors alone: if one fails later, no rule can say whether that is new" in blessed
     project.write("reply", "yes")
     command = blessed.split("`rejoinder ")[1].partition("`")[0]
     project.run(*command.split())
-    assert "with an error" not in project.run("bless")
+    assert "errors" not in project.run("bless")
+
+
+def test_an_error_beside_a_verdict_is_said_to_excuse_nothing(project: Project) -> None:
+    project.write("bot.py", "def reply(request):\n    return 'yes' if request.trial == 1 else 1 / 0\n")
+    targets = [{"name": "bot", "provider": "python", "call": "bot:reply"}]
+    suite = {"targets": targets, "target": "bot", "evals": [case("one", {"contains": "yes"})]}
+    run(project, suite, "--repeat", "2", code=3)
+    blessed = project.run("bless")
+    assert "trials that ended in an error say nothing about their cases; ask them again" in blessed
+    assert "no rule can say" not in blessed
 
 
 def test_baselines_are_saved_listed_and_deleted(project: Project) -> None:

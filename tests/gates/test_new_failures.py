@@ -68,7 +68,7 @@ def test_a_case_that_broke_for_good_fails_the_run(project: Project) -> None:
     result = project.invoke("run", "--against", "main")
     assert result.exit_code == 1
     assert "FAIL        no-new-failures   fail          1 new failure: c3 (0 of 8 now, 1 of 1 before)" in result.stdout
-    assert "1 case fails that passed before: c3; asking again, up to 7 times" in result.stderr
+    assert "1 case fails that did not fail before: c3; asking again, up to 7 times" in result.stderr
     assert result.stdout.splitlines()[-1].endswith("exit 1")
 
 
@@ -153,7 +153,7 @@ def test_three_trials_now_and_five_in_both_runs_confirm_a_failure(
             {"c3": BROKEN},
             {"c3": {"quarantine": {"until": "2999-01-31", "reason": "known"}}},
             "pass",
-            "not in this run: c3",
+            "no new failure in 5 cases",
         ),
     ],
 )
@@ -166,6 +166,7 @@ def test_errors_and_quarantined_cases_are_no_new_failures(
     project.run("run", "-q", "--repeat", repeats, code=None)
     found = rule_of(project.run_json("gate", "--against", "main", "--rule", "no-new-failures", code=None))
     assert (found["verdict"], said in found["reason"]) == (verdict, True), found
+    assert "not in this run" not in found["reason"]  # a quarantined case is
 
 
 def test_an_error_in_the_baseline_does_not_excuse_a_case(project: Project) -> None:
@@ -196,12 +197,39 @@ def test_a_broken_case_that_the_baseline_does_not_know_is_never_green(
     result = project.invoke("run", "--against", "main", *options)
     assert result.exit_code == 5
     found = rule_of(project.run_json("gate", "--against", "main", code=None))
-    now = f"0 of {options[-1] if options else 1} now"
+    now = f"0 of {7 + int(options[-1] if options else 1)} now"
     words = (
         f"no new failure in 6 cases; 1 failed that the baseline does not know: c6 ({now}, no verdict before); new: c6"
     )
     assert (found["verdict"], found["reason"]) == ("cannot-tell", words)
     assert found["cases"][0]["kind"] == "unknown"
+    assert "1 case fails that did not fail before: c6; asking again, up to 7 times" in result.stderr
+    assert "gate cannot tell: 2 of 2 rules; new and failing: c6   exit 5" in result.stdout
+    project.run("ci", "--against", "main", "--comment", "comment.md")
+    assert "**Gate cannot tell: 2 of 2 rules; new and failing: `c6`.**" in (project.folder / "comment.md").read_text()
+
+
+def test_a_new_case_that_passes_when_asked_again_is_not_named(project: Project) -> None:
+    save_baseline(project, 3)
+    write_bot(project, {"c6": {"passes": [2]}}, cases=7)
+    result = project.invoke("run", "--against", "main")
+    assert "c6 passed in trial 1 of 7" in result.stderr
+    found = rule_of(project.run_json("gate", "--against", "main", code=None))
+    assert (found["verdict"], found["cases"][0]["kind"]) == ("pass", "flaky")
+    assert "new and failing" not in result.stdout
+
+
+def test_a_run_without_a_case_of_the_baseline_names_what_fails(project: Project) -> None:
+    save_baseline(project)
+    write_bot(project, {"n1": BROKEN})
+    suite = (project.folder / "evals.yaml").read_text()
+    project.write("evals.yaml", suite.replace("id: c", "id: n").replace('"id": "c', '"id": "n'))
+    result = project.invoke("run", "--against", "main")
+    found = project.run_json("gate", "--against", "main", code=5)
+    assert rule_of(found)["reason"].startswith("no case is in both runs; 1 failed that the baseline does not know: n1 ")
+    assert "asking again" not in result.stderr  # there is nothing to compare with
+    assert "new and failing: n1" in result.stdout
+    assert not found["false_alarms"] and "By chance" not in result.stdout
 
 
 def test_a_broken_case_that_was_renamed_is_never_green(project: Project) -> None:
@@ -209,7 +237,37 @@ def test_a_broken_case_that_was_renamed_is_never_green(project: Project) -> None
     write_bot(project, {"c9": BROKEN})
     suite = (project.folder / "evals.yaml").read_text()
     project.write("evals.yaml", suite.replace("c3", "c9"))
-    assert project.invoke("run", "--against", "main").exit_code == 5
+    result = project.invoke("run", "--against", "main")
+    assert result.exit_code == 5
+    assert "new and failing: c9" in result.stdout.splitlines()[-1]
+
+
+def test_new_and_missing_cases_are_named_with_their_variants(project: Project) -> None:
+    write_bot(project, {})
+    suite = json.loads((project.folder / "evals.yaml").read_text())
+    for names in (("old", "kept"), ("kept", "new")):
+        variants = [{"name": name, "system_prompt": f"Be {name}."} for name in names]
+        project.write("evals.yaml", suite | {"variants": variants})
+        project.run("run", "-q")
+        project.run("bless") if names[0] == "old" else None
+    reason = rule_of(project.run_json("gate", "--against", "main", code=None))["reason"]
+    assert "new: c0 (new), c1 (new), c2 (new) and 3 more" in reason
+    assert "not in this run: c0 (old), c1 (old), c2 (old) and 3 more" in reason
+
+
+def test_a_run_without_cases_says_that_the_gate_is_not_asked(project: Project) -> None:
+    save_baseline(project)
+    result = project.invoke("run", "--failed", "--against", "main", "--partial")
+    assert result.exit_code == 0
+    assert "there is nothing to run" in result.stderr
+    assert "the gate is not asked: it would decide about no case" in result.stderr
+
+
+def test_a_run_on_a_server_refuses_the_options_that_were_typed(project: Project) -> None:
+    save_baseline(project)
+    said = refusal(project, "run", "--server", "http://127.0.0.1:1", "--against", "main", "--cache-ttl", "3d")
+    assert "a run on a server cannot have --against and --cache-ttl" in said
+    assert "--confirm" not in said
 
 
 def test_a_broken_case_that_had_only_errors_before_is_never_green(project: Project) -> None:
@@ -219,7 +277,7 @@ def test_a_broken_case_that_had_only_errors_before_is_never_green(project: Proje
     write_bot(project, {"c3": BROKEN})
     assert project.invoke("run", "--against", "main").exit_code == 5
     rule = rule_of(project.run_json("gate", "--against", "main", code=None))
-    assert rule["verdict"] == "cannot-tell" and "c3 (0 of 1 now, no verdict before)" in rule["reason"]
+    assert rule["verdict"] == "cannot-tell" and "c3 (0 of 8 now, no verdict before)" in rule["reason"]
 
 
 def test_a_new_case_that_passes_is_no_matter(project: Project) -> None:
@@ -479,6 +537,9 @@ def test_a_signal_ends_further_trials_as_it_ends_others(project: Project, start:
     process.process.send_signal(signal.SIGTERM)
     ended = process.end()
     assert (ended.code, "Traceback" in ended.err) == (130, False), ended.err
+    missing = "further trials of 1 newly failing case are missing"
+    assert missing in refusal(project, "bless")
+    assert rule_of(project.run_json("gate", "--against", "main", code=5))["reason"] == missing
     project.write("go", "")
     assert run_process(project.folder, "resume").code == 1
 

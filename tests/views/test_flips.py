@@ -5,10 +5,10 @@ from __future__ import annotations
 from rejoinder.gates.baselines import baseline_of
 from rejoinder.gates.changes import find_changes
 from rejoinder.gates.new_failures import NOT_CONFIRMED, Confirmations
-from rejoinder.model import CaseChanges, Result, StepResult
+from rejoinder.model import CaseChanges, Result, StepResult, TrialCounts
 from rejoinder.model.results import StepStatus
 from rejoinder.model.runs import ConfirmedCase
-from rejoinder.views.flips import FlipRow, Flips, flips_since
+from rejoinder.views.flips import FlipRow, Flips, counts_words, flips_since
 from tests.report.exports import MadeRun, check, failed, in_error, made_run, result, turn
 
 
@@ -57,7 +57,12 @@ def test_a_case_that_passed_when_it_was_asked_again_says_so() -> None:
     found = changes(before, now, Confirmations(3, {again.case: again}))
     assert (found.worse, found.cannot_tell) == (0, 1)
     [row] = flips_since(found, now).rows
-    assert row.now == "failed; asked again: 1 of 3 passed, 1 error"
+    assert row.now == "failed; asked again: 1 of 2 passed, 1 error"
+
+
+def test_errors_are_not_among_the_trials_that_might_have_passed() -> None:
+    assert counts_words(TrialCounts(0, 0, 7)) == "7 errors"
+    assert counts_words(TrialCounts(2, 1, 1)) == "2 of 3 passed, 1 error"
 
 
 def test_several_targets_and_variants_are_named() -> None:

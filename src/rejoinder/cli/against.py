@@ -38,7 +38,7 @@ class AgainstDisplay(RoundsDisplay, Confirmer):
         named = ", ".join(case.id for case in cases[:MOST_NAMED])
         more = f" and {len(cases) - MOST_NAMED:,} more" if len(cases) > MOST_NAMED else ""
         fails = count(len(cases), "case fails", "cases fail")
-        echo(f"{fails} that passed before: {named}{more}; asking again, up to {count(times, 'time')}", err=True)
+        echo(f"{fails} that did not fail before: {named}{more}; asking again, up to {count(times, 'time')}", err=True)
         return _FurtherTrials(times)
 
 

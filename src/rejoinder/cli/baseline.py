@@ -18,10 +18,9 @@ from rejoinder.run_files import RunDamaged
 from rejoinder.runs.recorded import open_recorded
 from rejoinder.words.numbers import count, listed
 
-ERRORS = (
-    "a case with an error never counts as a new failure against this baseline; ask it again and save again: "
-    "`rejoinder resume {run} --retry-errors`"
-)
+NO_VERDICT = "{cases} ended in errors alone: if one fails later, no rule can say whether that is new"
+ERRORS = "trials that ended in an error say nothing about their cases"
+ASK_AGAIN = "ask them again and save again: `rejoinder resume {run} --retry-errors`"
 ONE_TRIAL = "each case was tried once, so chance is in it; make a run for it: `rejoinder run --repeat 5`"
 
 
@@ -73,9 +72,16 @@ def _lines(blessed: Blessed) -> list[str]:
     return [
         f"{blessed.name} is run {blessed.baseline.run}{before}: {passed:,} of {len(trials):,} passed{with_errors}",
         f"  {'file':10}{relative(blessed.path)}",
-        *([f"  {'advice':10}{ERRORS.format(run=blessed.baseline.run)}"] if errors else []),
+        *([f"  {'advice':10}{_advice(blessed)}"] if errors else []),
         *([f"  {'advice':10}{ONE_TRIAL}"] if blessed.baseline.is_of_one_trial else []),
     ]
+
+
+def _advice(blessed: Blessed) -> str:
+    """For a baseline with errors."""
+    undecided = sum(case.errors == len(case.trials) for case in blessed.baseline.cases if case.trials)
+    why = NO_VERDICT.format(cases=count(undecided, "case")) if undecided else ERRORS
+    return f"{why}; {ASK_AGAIN.format(run=blessed.baseline.run)}"
 
 
 @command.command("list")

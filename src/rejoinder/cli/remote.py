@@ -16,6 +16,7 @@ from rejoinder.client import RunChoices, RunState, Server
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.project.folders import find_root
 from rejoinder.runs.options import RunOptions
+from rejoinder.words.numbers import listed
 
 if TYPE_CHECKING:
     from rejoinder.client import Event
@@ -49,6 +50,17 @@ def run_remotely(remote: Remote, paths: tuple[Path, ...], choices: RunChoices, f
 
 
 _SENT = frozenset(RunChoices.__struct_fields__)
+_TYPED = {
+    "confirm": "--against",
+    "rounds": "--repeat auto",
+    "pairs": "--failed",
+    "failed_from": "--failed",
+    "timeout_s": "--timeout",
+    "cache_lifetime_s": "--cache-ttl",
+    "include_messages": "--include",
+    "targets_file": "--targets",
+}
+"""The options that users type, of fields with other names."""
 
 
 def choices_of(options: RunOptions, models: tuple[str, ...]) -> RunChoices:
@@ -56,7 +68,7 @@ def choices_of(options: RunOptions, models: tuple[str, ...]) -> RunChoices:
     given, usual = options.flat(), RunOptions().flat()
     other = [name for name, value in given.items() if value != usual[name] and name not in _SENT]
     if other:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in other)
+        named = listed(list(dict.fromkeys(_TYPED.get(name) or f"--{name.replace('_', '-')}" for name in other)))
         raise UsageError(f"a run on a server cannot have {named}", "Leave it out, or run here without --server.")
     wanted: dict[str, Any] = {name: given[name] for name in _SENT}
     wanted["targets"] = (*options.selection.targets, *models)

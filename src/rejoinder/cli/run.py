@@ -256,6 +256,8 @@ def command(
         options, said = only_failed(before, options)
         echo(said, err=True)
         if not options.selection.cases:
+            if options.selection.is_compared:
+                echo("the gate is not asked: it would decide about no case", err=True)
             return
     _refuse_beside_baseline(options, extras)
     written = output if page in (None, REPORT_FILE) else structs.replace(output, out=(*output.out, page))

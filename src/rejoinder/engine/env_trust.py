@@ -109,9 +109,11 @@ def _refuse(what: str, names: Iterable[str], environment: Environment) -> None:
     files = {environment.files[name] for name in names}
     if own_environment().get(VARIABLE) == "1" or all(is_trusted(file) for file in files):
         return
+    told = sorted(names)
+    verb = "sets" if len(told) == 1 else "set"
+    where = listed(sorted(map(str, files)))
     raise UsageError(
-        f"{what}: {listed(sorted(names))} in"
-        f" {listed(sorted(map(str, files)))} sets where it goes, and the key does not come from that file",
+        f"{what}: {listed(told)} in {where} {verb} where it goes, and the key does not come from that file",
         "If you know the file, allow it with `rejoinder trust`, or once with --trust-env. If you do not, the key would"
         " go to the author of the file.",
     )

@@ -54,11 +54,13 @@ def find_new_failures(
 
 
 def newly_failing(now: Baseline, before: Baseline) -> tuple[CaseName, ...]:
-    """The cases of a run that failed, and passed every or most trials of the baseline: these are asked again. `before`
-    has the names of the run (`matched_to`)."""
+    """The cases of a run that failed, and passed every or most trials of the baseline, or have no verdict there: these
+    are asked again. Empty if no case is in both. `before` has the names of the run (`matched_to`)."""
     earlier = {case.key: case for case in before.cases}
-    pairs = ((earlier[case.key], case) for case in now.cases if case.key in earlier)
-    return tuple(case.key for before, case in pairs if _is_newly_failing(before, case) and _told(case))
+    if not any(case.key in earlier for case in now.cases):
+        return ()
+    pairs = ((earlier.get(case.key), case) for case in now.cases)
+    return tuple(case.key for before, case in pairs if _is_in_question(before, case) and _told(case))
 
 
 def _is_in_question(before: CaseTrials | None, now: CaseTrials) -> bool:
@@ -128,18 +130,16 @@ def _kind_of_flaky(*, is_broken: bool, is_asked: bool) -> NewFailureKind:
 
 
 def _kind(found: NewFailure) -> NewFailureKind:
-    if not found.before:
-        return "unknown"
     if found.passed:
         return "flaky"
+    if not found.before:
+        return "unknown"
     return "new" if found.failed >= LEAST_NOW and found.failed + found.before >= LEAST_TOGETHER else "unconfirmed"
 
 
 def new_failures_rule(rule: str, found: Sequence[NewFailure], compared: int, *, with_target: bool) -> RuleResult:
     """The rule's result: it fails for a new failure. For a case with too few trials, or with errors only, it cannot
     tell, nor for a failed case that the baseline does not know. `compared`: the number of cases in both runs."""
-    if not compared:
-        return RuleResult(rule, "cannot-tell", "no case is in both runs")
     by_kind: dict[NewFailureKind, list[NewFailure]] = {}
     for one in found:
         by_kind.setdefault(one.kind, []).append(one)
@@ -150,6 +150,8 @@ def new_failures_rule(rule: str, found: Sequence[NewFailure], compared: int, *, 
         for kind, words in _WORDS.items()
         if kind in by_kind
     ]
+    if not compared:
+        return RuleResult(rule, "cannot-tell", "; ".join(["no case is in both runs", *parts]), tuple(found))
     if not {"new", "unconfirmed", "undecided"} & by_kind.keys():
         parts.insert(0, f"no new failure in {count(compared, 'case')}")
     return RuleResult(rule, verdict, "; ".join(parts), tuple(found))

@@ -9,7 +9,7 @@ With several targets, each must meet the rule, and the worst decides. The cost i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import fsum
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ from rejoinder.gates.new_failures import (
     find_new_failures,
     new_failures_rule,
 )
+from rejoinder.model import CaseName
 from rejoinder.model.figures import GateResult, GroupComparison, Rate, RuleResult
 from rejoinder.spelling import did_you_mean
 from rejoinder.stats.alarms import REGRESSION_LEVEL
@@ -186,13 +187,14 @@ def decide(
     before: Baseline | None = None,
     rounds_against: str | None = None,
     further: Confirmations = NOT_CONFIRMED,
+    aside: Collection[CaseName] = (),
 ) -> GateResult:
     """Decide rules for a run whose conversations have all ended. `before`: the verdicts to compare with.
     `rounds_against`: the run that this one was compared with after each round, to see if it could stop. `further`:
-    results of new failures that were asked again."""
+    results of new failures that were asked again. `aside`: cases of the run that are in quarantine."""
     rules = list(rules)
     refuse_missing_baseline(rules, before)
-    compared = _Compared(rules, now, before, rounds_against, further)
+    compared = _Compared(rules, now, before, rounds_against, further, aside)
     found = gate([_decide(rule, now, compared) for rule in rules])
     return structs.replace(found, false_alarms=compared.false_alarms(rules))
 
@@ -295,8 +297,10 @@ class _Compared:
         before: Baseline | None,
         rounds_against: str | None,
         further: Confirmations,
+        aside: Collection[CaseName],
     ) -> None:
         self._now = now
+        self._aside = frozenset(aside)
         self._further = further
         self._before, self._notes = (None, ()) if before is None else matched_to(now, before)
         self._rounds_against = rounds_against
@@ -338,7 +342,9 @@ class _Compared:
     def false_alarms(self, rules: Iterable[Rule]) -> dict[str, float]:
         """The probability of each rule to fail for an unchanged suite like this one."""
         found: dict[str, float] = {}
-        for rule in rules if self._earlier else ():
+        for rule in rules:
+            if not any(case.key in self._earlier for case in _chosen(self._now.cases, rule.tag)):
+                continue
             if rule.measure == NO_REGRESSION:
                 found[rule.text] = LOOK_LEVEL if self._looks else REGRESSION_LEVEL
             elif rule.measure == NO_NEW_FAILURES:
@@ -370,16 +376,22 @@ class _Compared:
 
     def _left_out(self, tag: str | None) -> str:
         """The cases that only one of the runs has: they carry no information about a change, and are named."""
-        now = {case.key: case.id for case in _chosen(self._now.cases, tag)}
-        earlier = {key: case.id for key, case in self._earlier.items() if tag is None or tag in case.tags}
-        every = {case.key for case in self._now.cases}
-        new = [name for key, name in now.items() if key not in self._earlier]
-        gone = [name for key, name in earlier.items() if key not in every]
-        parts = [f"new: {_named(new)}"] if new else []
-        parts += [f"not in this run: {_named(gone)}"] if gone else []
+        every = {case.key for case in self._now.cases} | self._aside
+        cases = [*self._now.cases, *self._earlier.values()]
+        with_target = len({case.target for case in cases}) > 1
+        new = [case for case in _chosen(self._now.cases, tag) if case.key not in self._earlier]
+        gone = [case for case in _tagged(self._earlier.values(), tag) if case.key not in every]
+        parts = [f"new: {_named([_called(case, with_target) for case in new])}"] if new else []
+        parts += [f"not in this run: {_named([_called(case, with_target) for case in gone])}"] if gone else []
         return "; ".join(parts)
+
+
+def _called(case: CaseTrials, with_target: bool) -> str:
+    """`refund`, `refund (small, terse)`"""
+    where = ", ".join(filter(None, (case.target if with_target else "", case.variant)))
+    return f"{case.id[:LONGEST_NAME]} ({where})" if where else case.id[:LONGEST_NAME]
 
 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(name[:LONGEST_NAME] for name in names[:MOST_NAMED])}{more}"
+    return f"{', '.join(names[:MOST_NAMED])}{more}"

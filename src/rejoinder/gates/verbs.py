@@ -32,7 +32,7 @@ from rejoinder.gates.rules import (
     replaced_regressions,
     undecided,
 )
-from rejoinder.model import CaseChanges, file_in_project
+from rejoinder.model import CaseChanges, CaseName, file_in_project
 from rejoinder.model.figures import GateResult, NoRate
 from rejoinder.model.runs import ChosenCases
 from rejoinder.project.folders import find_root
@@ -43,11 +43,10 @@ from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import RunReport, read_run
 from rejoinder.runs.verify import refuse_damaged
 from rejoinder.words.figures import no_rate_words
-from rejoinder.words.numbers import listed
+from rejoinder.words.numbers import count, listed
 from rejoinder.words.statuses import EARLY_ENDS
 
 _Option = TypeVar("_Option", Rounds, Confirm)
-"""Causes of an early end; any other run that neither passed nor failed had errors."""
 
 
 class Blessed(Struct, frozen=True):
@@ -120,13 +119,20 @@ def _put_to(report: RunReport, rules: Sequence[Rule], against: Baseline | None) 
     verdicts, rest = verdicts_of(report), _rest(report)
     if rest is not None:
         return undecided(rules, rest)
-    found = decide(rules, verdicts, against, _rounds_against(report), confirmations_of(report))
+    found = decide(rules, verdicts, against, _rounds_against(report), confirmations_of(report), aside_in(report))
     if against is not None and against.run == report.run.id:
         return replaced_regressions(found, rules, "it is compared with itself: the baseline was made from this run")
     if against is not None and report.run.chosen is not None and _had_only_failed(verdicts, against):
         reason = "it has only cases that failed before, and some pass by chance: run all cases"
         return replaced_regressions(found, rules, reason)
     return found
+
+
+def aside_in(report: RunReport) -> frozenset[CaseName]:
+    """The cases of a run that are in quarantine."""
+    if not report.summary.quarantined:
+        return frozenset()
+    return frozenset(result.case for result in report.results if result.is_apart_on(report.run.day))
 
 
 def _had_only_failed(now: Baseline, before: Baseline) -> bool:
@@ -207,7 +213,9 @@ def _rest(report: RunReport) -> str | None:
     run, summary = report.run, report.summary
     if run.is_completed and not summary.unfinished and not summary.skipped:
         return None
-    found = summary.rate
+    confirm, found = confirm_of(report), summary.rate
+    if confirm is not None and confirm.cases and not summary.skipped and run.status != "completed":
+        return f"further trials of {count(len(confirm.cases), 'newly failing case')} are missing"
     return no_rate_words(found, summary.decided) if isinstance(found, NoRate) else f"it ended early ({run.status})"
 
 
@@ -219,7 +227,7 @@ def _rounds_against(report: RunReport) -> str | None:
 
 def changes_since(before: Baseline, report: RunReport) -> CaseChanges:
     """The changes of a run's cases against a baseline, with new failures that were asked again."""
-    return find_changes(before, verdicts_of(report), confirmations_of(report))
+    return find_changes(before, verdicts_of(report), confirmations_of(report), aside_in(report))
 
 
 def confirmations_of(report: RunReport) -> Confirmations:

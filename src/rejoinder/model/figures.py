@@ -509,5 +509,11 @@ class GateResult(Struct, frozen=True):
         return any(case.kind == "unconfirmed" for rule in self.rules for case in rule.cases)
 
     @property
+    def failing_and_new(self) -> tuple[str, ...]:
+        """The ids of failing cases that the baseline has no verdict of: no rule can call them worse."""
+        found = (case.id for rule in self.rules for case in rule.cases if case.kind == "unknown")
+        return tuple(dict.fromkeys(found))
+
+    @property
     def exit_code(self) -> int:
         return {"pass": 0, "fail": 1, "cannot-tell": 5}[self.verdict]

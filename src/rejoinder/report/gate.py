@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import structs
 
@@ -26,10 +26,10 @@ from rejoinder.report.styled import (
 )
 from rejoinder.report.tables import Column, write_table
 from rejoinder.views.flips import NO_FLIPS, Flips
-from rejoinder.words.numbers import chance, count
+from rejoinder.words.numbers import chance, count, shortened
 
-MOST_NAMED = 3
-"""Cases in quarantine."""
+MOST_NAMED, LONGEST_NAME = 3, 60
+"""Cases in quarantine, and new cases that fail."""
 MOST_BROKEN = 5
 _SIGNS: dict[RuleVerdict, str] = {"pass": "✓", "fail": "✗", "cannot-tell": "?"}
 _WORDS: dict[RuleVerdict, tuple[str, Role]] = {
@@ -137,8 +137,16 @@ def _reason(rule: RuleResult) -> str:
     return safe(rule.reason.removeprefix(f"{_WORDS[rule.verdict][0]}: "))
 
 
-def result_words(found: GateResult) -> str:
-    """`gate failed: 1 of 2 rules`"""
+def result_words(found: GateResult, named: Callable[[str], str] = safe) -> str:
+    """`gate failed: 1 of 2 rules`, `gate cannot tell: 1 of 2 rules; new and failing: refund`. `named`: how a layout
+    writes a name."""
+    ids = [named(shortened(name, LONGEST_NAME)) for name in found.failing_and_new]
+    more = f" and {len(ids) - MOST_NAMED:,} more" if len(ids) > MOST_NAMED else ""
+    new = f"; new and failing: {', '.join(ids[:MOST_NAMED])}{more}" if ids else ""
+    return f"{_decided(found)}{new}"
+
+
+def _decided(found: GateResult) -> str:
     verdicts = [rule.verdict for rule in found.rules]
     number, failed, unknown = len(verdicts), verdicts.count("fail"), verdicts.count("cannot-tell")
     rules = count(number, "rule")

@@ -159,7 +159,7 @@ def _alert(view: RunView, since: SinceBaseline | None) -> str:
 
 def _gate(since: SinceBaseline) -> str:
     """`**Gate cannot tell: 1 of 2 rules.** Against `main`: 3 worse, 18 same, 0 cannot tell.`"""
-    found = capital(result_words(since.gate))
+    found = capital(result_words(since.gate, named=code))
     changed = f" Changed since: {'; '.join(code(one, LONGEST_NOTE) for one in since.changed)}." if since.changed else ""
     return f"**{found}.** Against {code(since.name)}: {changes_words(since.changes)}.{changed}"
 

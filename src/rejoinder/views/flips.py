@@ -84,5 +84,6 @@ def counts_words(counts: TrialCounts) -> str:
 
 
 def _several(counts: TrialCounts) -> str:
-    errors = f", {count(counts.errors, 'error')}" if counts.errors else ""
-    return f"{counts.passed:,} of {counts.total:,} passed{errors}"
+    decided = counts.passed + counts.failed
+    passed = [f"{counts.passed:,} of {decided:,} passed"] if decided else []
+    return ", ".join([*passed, *([count(counts.errors, "error")] if counts.errors else [])])
