@@ -337,7 +337,7 @@ def test_a_run_with_errors_is_blessed_with_the_command_that_asks_again(project: 
     evals = [case("one", {"contains": "yes"}), case("two", {"contains": "yes"}, execution={"target": "other"})]
     run(project, {"targets": targets, "target": "bot", "evals": evals}, code=3)
     blessed = project.run("bless")
-    assert "1 case ended in errors alone: if one fails later, no rule can say whether that is new" in blessed
+    assert "1 case ended only in errors: if one fails later, no rule can say whether that is new" in blessed
     project.write("reply", "yes")
     command = blessed.split("`rejoinder ")[1].partition("`")[0]
     project.run(*command.split())

@@ -537,7 +537,7 @@ def test_a_signal_ends_further_trials_as_it_ends_others(project: Project, start:
     process.process.send_signal(signal.SIGTERM)
     ended = process.end()
     assert (ended.code, "Traceback" in ended.err) == (130, False), ended.err
-    missing = "further trials of 1 newly failing case are missing"
+    missing = "more trials of 1 newly failing case are missing"
     assert missing in refusal(project, "bless")
     assert rule_of(project.run_json("gate", "--against", "main", code=5))["reason"] == missing
     project.write("go", "")

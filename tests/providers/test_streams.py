@@ -67,6 +67,10 @@ STREAMS = {
         "multipart/x-mixed-replace",
     ),
     "parts as plain text": ("--b\r\nContent-Type: text/plain\r\n\r\nParis\r\n--b--", "text/plain"),
+    "lines of texts in json": ('"Par"\n"is"\n', "text/plain"),
+    "a list of chunks": ('[{"delta": "Par"}\n,{"delta": "is"}]', "text/plain"),
+    "a list of chunks in many lines": ('[{\n  "candidates": []\n}\n,\n{\n  "candidates": []\n}\n]\n', "text/plain"),
+    "a long list of chunks": ('[{"delta": "Par"}' + ', {"delta": "is"}' * 9000 + "]", "text/plain"),
     "numbered parts": ('0:"wr"\n0:"ong"\nd:{"finishReason": "stop"}\n', "text/plain"),
 }
 
@@ -100,8 +104,29 @@ PLAIN = {
     "objects after a sentence": 'Two examples:\n{"a": 1}\n{"a": 2}',
     "an object after a word": 'Sure\n{"a": 1}',
     "a rule of markdown": "---\nContent: words\n",
-    "nothing": "",
+    "a quoted line": '"Paris"',
+    "quoted lines and prose": '"Par"\n"is"\nThat is it.',
+    "a list of records": '[{"city": "Paris"}, {"city": "Rome"}]',
 }
+
+
+NO_TEXT = {
+    "nothing": ("", "text/plain", "the body is empty"),
+    "blanks": (" \n", "text/plain", "the body is empty"),
+    "nothing without a type": ("", "", "the body is empty"),
+    "parts": ("--b\r\n\r\nParis\r\n--b--", "multipart/mixed; boundary=b", "it is not text"),
+    "protobuf": ("\n\x05Paris", "application/x-protobuf", "it is not text"),
+    "protobuf of google": ("\n\x05Paris", "application/vnd.google.protobuf", "it is not text"),
+    "a picture": ("GIF89a", "image/gif", "it is not text"),
+    "bytes": ("Par\0is", "application/octet-stream", "it is not text"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TEXT)
+def test_a_body_without_text_is_an_error_whatever_the_checks_are(name: str, project: Project) -> None:
+    body, content_type, words = NO_TEXT[name]
+    error = asked(project, body, content_type, 3)["error"]
+    assert error["type"] == "bad-response" and words in error["message"]
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -18,7 +18,7 @@ from rejoinder.run_files import RunDamaged
 from rejoinder.runs.recorded import open_recorded
 from rejoinder.words.numbers import count, listed
 
-NO_VERDICT = "{cases} ended in errors alone: if one fails later, no rule can say whether that is new"
+NO_VERDICT = "{cases} ended only in errors: if one fails later, no rule can say whether that is new"
 ERRORS = "trials that ended in an error say nothing about their cases"
 ASK_AGAIN = "ask them again and save again: `rejoinder resume {run} --retry-errors`"
 ONE_TRIAL = "each case was tried once, so chance is in it; make a run for it: `rejoinder run --repeat 5`"

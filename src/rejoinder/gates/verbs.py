@@ -215,7 +215,7 @@ def _rest(report: RunReport) -> str | None:
         return None
     confirm, found = confirm_of(report), summary.rate
     if confirm is not None and confirm.cases and not summary.skipped and run.status != "completed":
-        return f"further trials of {count(len(confirm.cases), 'newly failing case')} are missing"
+        return f"more trials of {count(len(confirm.cases), 'newly failing case')} are missing"
     return no_rate_words(found, summary.decided) if isinstance(found, NoRate) else f"it ended early ({run.status})"
 
 

@@ -40,6 +40,10 @@ _QUOTED_OR_PLACEHOLDER = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{\s*\w+\s*\}\}', re.D
 _BARE = "\0"
 """Marks a placeholder without quotes in JSON; a suite's own text cannot begin with it."""
 
+_NOT_TEXT = re.compile(
+    r"(?:multipart|image|audio|video|font)/|application/(?:[\w.-]*(?:protobuf|msgpack|grpc)\b|cbor|pdf|zip|gzip)"
+)
+"""Content types whose bodies are not the text of a reply."""
 LONGEST_ID = 60
 """Most characters of a session's id in a message."""
 
@@ -146,7 +150,7 @@ class TemplatedHttp:
         if self._path is not None:
             return self._path.text_in(_json(answer))
         if answer.content_type != "application/json":
-            return answer.body.decode("utf-8", "replace")
+            return _plain_text(answer)
         value = _json(answer)
         if not isinstance(value, str):
             raise msgspec.DecodeError(
@@ -242,6 +246,17 @@ class ServiceProvider(ApiProvider):
         request = structs.replace(request, session=request.session or session)
         if request.session is not None or not wire.closing.names_session:
             await self.exchange(wire, wire.closing.write(request), request, None)
+
+
+def _plain_text(answer: HttpAnswer) -> str:
+    """The body as text. Raises msgspec.DecodeError if it is empty or not text: a check that something does *not* occur
+    would pass."""
+    text = answer.body.decode("utf-8", "replace")
+    if not text.strip():
+        raise msgspec.DecodeError("the body is empty")
+    if _NOT_TEXT.match(answer.content_type) or "\0" in text:
+        raise msgspec.DecodeError("it is not text; ask the service for JSON or plain text")
+    return text
 
 
 def _json(answer: HttpAnswer) -> Any:

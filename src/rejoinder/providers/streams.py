@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,8 @@ _BOUNDARY = re.compile(rb"--\S+$")
 _PART_HEADER = re.compile(rb"content-[a-z-]+:", re.IGNORECASE)
 _NO_PROSE = re.compile(rb"[\w-]+|[^A-Za-z]+", re.ASCII)
 """A line before the records of a stream: a word of a protocol, a length, a guard such as `)]}'`."""
+_OF_A_CHUNK = frozenset({"delta", "choices", "candidates"})
+"""Keys of the chunks of LLM APIs."""
 _RECORD_MARK = b"\x1e"
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r)[ \t]*(?:\r\n|\n|\r)\s*$")
 _BETWEEN_OBJECTS = re.compile(rb"(?<=\})\s*(?=\{)")
@@ -49,7 +52,9 @@ def find_stream(answer: HttpAnswer) -> str | None:
         return "a stream of events"
     if _are_parts_of_a_message(lines):
         return "a stream of parts"
-    return "a stream of lines of JSON" if _are_parts_in_json(lines) else None
+    if _are_parts_in_json(lines):
+        return "a stream of lines of JSON"
+    return "a list of the chunks of a stream" if _is_list_of_chunks(answer.body.removeprefix(BOM_UTF8)) else None
 
 
 def kind_of(content_type: str) -> str | None:
@@ -93,15 +98,37 @@ def _are_parts_in_json(lines: list[bytes]) -> bool:
     if len(lines) > 2 and _NO_PROSE.fullmatch(lines[0].strip()) and not _is_record(lines[0]):
         lines = lines[1:]
     found = [_is_record(part) for line in lines for part in _BETWEEN_OBJECTS.split(line)]
-    return len(found) > 1 and all(found)
+    if len(found) > 1 and all(found):
+        return True
+    return len(lines) > 1 and all(map(_is_quoted, lines))
+
+
+def _is_quoted(line: bytes) -> bool:
+    """Whether a line is a text in JSON."""
+    return isinstance(_decoded(line), str)
+
+
+def _is_list_of_chunks(text: bytes) -> bool:
+    """Whether a text is a list of the chunks that LLM APIs stream."""
+    value = _decoded(text) if text.lstrip()[:1] == b"[" else None
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, dict) and not _OF_A_CHUNK.isdisjoint(one) for one in value)
+    )
 
 
 def _is_record(text: bytes) -> bool:
     """Whether a text is an object, or a list that is not just numbers: a reply may have a list of numbers per line."""
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return False
+    value = _decoded(text)
     return isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(one, str | dict | list) for one in value)
     )
+
+
+def _decoded(text: bytes) -> Any:
+    """The value of a text in JSON; None if it is not JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
