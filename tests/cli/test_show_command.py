@@ -189,7 +189,7 @@ def test_a_long_text_is_paged(shop: Project, tmp_path: Path, kind: str) -> None:
     pager = pager_into(tmp_path, *PAGES[kind])
     code, shown = on_terminal(shop, "show", "--recovered", rows=10, PAGER=pager)
     assert code == 0 and kind in shown
-    assert ("succeeded on turn 2" in shown) is (kind == "PAGED")
+    assert ("passed on turn 2" in shown) is (kind == "PAGED")
     assert "Traceback" not in shown
 
 
@@ -216,4 +216,4 @@ def test_after_one_conversation_the_way_to_another_course_is_named(shop: Project
 @pytest.mark.parametrize("pager", ["/nowhere/less", "", "'open"])
 def test_without_a_pager_the_text_is_printed(shop: Project, pager: str) -> None:
     code, shown = on_terminal(shop, "show", "--recovered", rows=5, PAGER=pager)
-    assert code == 0 and "succeeded on turn 2" in shown
+    assert code == 0 and "passed on turn 2" in shown

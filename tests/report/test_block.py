@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,8 +40,26 @@ def test_headings_are_bold_labels_quiet_and_verdicts_coloured() -> None:
     assert roles(rows, "Eval 1: ") == roles(rows, "  Turn 2:") == roles(rows, "  Overall:") == {"name"}
     assert roles(rows, "    Prompt:") == roles(rows, "    Response: ") == {"quiet"}
     assert roles(rows, "❌ FAIL") == {"reason"}
-    assert roles(rows, "✅ PASS") == {"pass"}
     assert roles(rows, "Money back") == {"text"}
+
+
+def test_a_screen_has_the_layout_of_the_failures_of_a_run() -> None:
+    rows = block(lost(), SCREEN)
+    title = rows[0]
+    assert (title[0].text, title[0].role) == ("✗", "fail")
+    assert plain_text(title).rstrip().endswith("failed after 2 turns")
+    assert roles(rows, "  Turn 2:") == {"name"}
+    assert roles(rows, "    > ") == roles(rows, "    < ") == {"quiet"}
+    assert roles(rows, "    ✗") == {"reason"}
+
+
+@pytest.mark.parametrize("form", [PLAIN, SCREEN])
+def test_the_check_in_a_not_is_left_out(form: Form) -> None:
+    """It would be read as a verdict of its own, and is the opposite."""
+    inner = check(False, check="contains sorry", kind="contains")
+    rows = block(result("a", turn("Fine.", checks=(check(check="not", kind="not", children=(inner,)),))), form)
+    sign = {PLAIN: "✅ PASS", SCREEN: "✓"}[form]
+    assert [plain_text(row) for row in rows if "sorry" in plain_text(row)] == [f'    {sign} not contains "sorry"']
 
 
 def test_what_failed_checks_point_at_is_underlined() -> None:
@@ -107,7 +126,7 @@ def test_a_reply_that_repeats_an_earlier_one_is_a_band_on_a_screen() -> None:
     talk = view_conversation(result("stubborn", *turns, status="failed", passed=False, succeeded_on_turn=None))
     screen = "\n".join(map(plain_text, write_block(talk, "Eval 1", SCREEN)))
     assert screen.count("You have 14 days.") == 1
-    assert screen.count("Response: (same words as turn 1)") == 2
+    assert screen.count("< (same words as turn 1)") == 2
     assert "\n".join(write_conversation(talk, "Eval 1")).count("Response: You have 14 days.") == 3
     alone = "\n".join(map(plain_text, write_block(talk, "Eval 1", SCREEN, turn=3)))
-    assert "Response: You have 14 days." in alone
+    assert "< You have 14 days." in alone

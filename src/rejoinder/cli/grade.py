@@ -17,7 +17,7 @@ from rejoinder.cli.results import commands_of, relative, traceback_of
 from rejoinder.engine.run import grade_run, show_run
 from rejoinder.exports.formats import write_json
 from rejoinder.model.chosen_names import ChosenNames
-from rejoinder.report.ending import write_all_figures
+from rejoinder.report.ending import write_outcome
 from rejoinder.runs.recorded import open_recorded
 from rejoinder.runs.report import RunReport
 from rejoinder.views.actions import next_actions
@@ -75,7 +75,7 @@ def _show(now: RunReport, changes: list[Change]) -> None:
     echo(f"grades: {relative(now.folder.path)}")
     if (traceback := traceback_of(now)) is not None:
         echo(f"traceback: {traceback}")
-    echo_lines(write_all_figures(now, form_for(sys.stdout)))
+    echo_lines(write_outcome(now, form_for(sys.stdout)))
     if not now.run.is_completed:
         echo(*(f"next: {command}" for command, _ in commands_of(next_actions(now))))
 

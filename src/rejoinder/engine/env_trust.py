@@ -34,7 +34,7 @@ from rejoinder.providers.settings import normalize_keys
 from rejoinder.providers.vendors import address_variables
 from rejoinder.run_files import replace_file
 from rejoinder.suite.templates import environment_names, expand_environment
-from rejoinder.words.numbers import listed
+from rejoinder.words.numbers import listed, plural
 
 VARIABLE = "REJOINDER_TRUST_ENV"
 _ADDRESSES = ("base_url", "endpoint", "url")
@@ -110,7 +110,7 @@ def _refuse(what: str, names: Iterable[str], environment: Environment) -> None:
     if own_environment().get(VARIABLE) == "1" or all(is_trusted(file) for file in files):
         return
     told = sorted(names)
-    verb = "sets" if len(told) == 1 else "set"
+    verb = plural(len(told), "sets", "set")
     where = listed(sorted(map(str, files)))
     raise UsageError(
         f"{what}: {listed(told)} in {where} {verb} where it goes, and the key does not come from that file",

@@ -214,7 +214,7 @@ def _rest(report: RunReport) -> str | None:
     if run.is_completed and not summary.unfinished and not summary.skipped:
         return None
     confirm, found = confirm_of(report), summary.rate
-    if confirm is not None and confirm.cases and not summary.skipped and run.status != "completed":
+    if confirm is not None and confirm.cases and not summary.skipped and not run.is_completed:
         return f"more trials of {count(len(confirm.cases), 'newly failing case')} are missing"
     return no_rate_words(found, summary.decided) if isinstance(found, NoRate) else f"it ended early ({run.status})"
 

@@ -79,10 +79,10 @@ def write_ending(run: Run, commands: Commands, form: Form, extras: Extras = NONE
     return _within(_screen(run, commands, form, extras), form)
 
 
-def write_all_figures(run: Run, form: Form) -> Iterator[Line]:
-    """The figures and the result, without what did not pass."""
+def write_outcome(run: Run, form: Form) -> Iterator[Line]:
+    """The facts and the result, without what did not pass."""
     view = view_run(run)
-    figures = _figures(view, form, Extras(figures=True))
+    figures = _figures(view, form, NONE)
     return _within((*figures, *_headline(view.board, form), *_result(view, look_through(run), form)), form)
 
 

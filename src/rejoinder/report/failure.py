@@ -53,9 +53,14 @@ def title_of(result: Result, form: Form, right: str) -> Iterator[Line]:
     shown = _id(result)
     behind = line((" [", "quiet"), shown, ("]", "quiet")) if result.id_written and shown != result.title else ()
     before = "" if result.id_written else f"Eval {result.number}: "
+    shown = beside_title(safe(result.title), behind, form, before)
+    yield from beside((*sign, *shown), line((right, "quiet")) if right else (), form.edge)
+
+
+def beside_title(title: str, behind: Line, form: Form, before: str = "") -> Line:
+    """A title with its text before and behind; the title is cut."""
     room = max(12, form.room - 2 - sum(columns_of(piece.text) for piece in behind) - columns_of(before))
-    title = Piece(before + form.cut(safe(result.title), room), "name")
-    yield from beside((*sign, title, *behind), line((right, "quiet")) if right else (), form.edge)
+    return (Piece(before + form.cut(title, room), "name"), *behind)
 
 
 def _id(result: Result) -> str:
