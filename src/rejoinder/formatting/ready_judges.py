@@ -31,7 +31,7 @@ arithmetic for example.
 so. An answer that makes no claim is faithful.
 
 Score 1.0 if every claim is supported; 0.6 to 0.9 if the only claims without support are side details on which \
-nobody would rely; at most 0.4 if a claim on which somebody could rely is not supported; 0.0 if one contradicts the \
+no reader would rely; at most 0.4 if a claim on which a reader could rely is not supported; 0.0 if one contradicts the \
 context or most are not supported. Whether the answer is complete, helpful or well written does not matter. Among \
 the misses, quote each claim that is not supported."""
 
@@ -43,7 +43,7 @@ conversation, what its user asked last counts, understood in the light of what w
 same subject.
 - Whether the answer is true does not matter here: a wrong answer to the question is relevant.
 - An answer that evades, or only says that it does not know, does not address the question. One that asks for a \
-detail without which nobody could answer does.
+detail without which no answer is possible does.
 - A refusal addresses the question if it says what is refused and why.
 
 Score 1.0 if the whole question is addressed and the answer keeps to it; 0.6 to 0.9 if a small part is not \
