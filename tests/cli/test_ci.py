@@ -54,12 +54,12 @@ def test_it_says_how_a_run_stands_against_a_baseline_or_a_run(project: Project) 
     evals = [case("good", {"equals": "no"}), case("bad", {"equals": "yes"}), case("added")]
     run(project, {**SUITE, "evals": evals})
     line, gate = project.run("ci", "--against", "main", "--comment", "c.md").splitlines()
-    assert line == "1 worse, 1 better, 0 same, 0 cannot tell, 1 new, 1 missing against main"
+    assert line == "1 broke, 1 fixed, 0 same, 1 new, 1 missing against main"
     assert gate.startswith("gate: CANNOT TELL (")
     text = (project.folder / "c.md").read_text(encoding="utf-8")
     assert "**Gate cannot tell: " in text and f"Against `main`: {line.removesuffix(' against main')}" in text
     assert "A case that changed once may be chance" in text
-    assert project.run("ci", "--against", before["run"]["id"]).startswith("1 worse, 1 better")
+    assert project.run("ci", "--against", before["run"]["id"]).startswith("1 broke, 1 fixed")
 
 
 def test_what_cannot_be_read_or_written_is_refused(project: Project) -> None:

@@ -205,10 +205,10 @@ def lose(github: Github, *trials: str) -> None:
 @pytest.mark.parametrize(
     ("lost", "inputs", "wanted", "line", "verdict"),
     [
-        ((), {}, 0, "0 worse, 34 same, 0 cannot tell", "PASS"),
-        (("c0-1", "c1-1", "c2-1"), {}, 0, "0 worse, 31 same, 3 cannot tell", "CANNOT TELL"),
-        (("c0-1", "c1-1", "c2-1"), {"strict": "true"}, 5, "0 worse, 31 same, 3 cannot tell", "CANNOT TELL"),
-        (tuple(f"c{n}-1" for n in range(1, 11)), {}, 1, "0 worse, 24 same, 10 cannot tell", "FAIL"),
+        ((), {}, 0, "0 broke, 0 fixed, 34 same", "PASS"),
+        (("c0-1", "c1-1", "c2-1"), {}, 0, "0 broke, 0 fixed, 31 same, 3 cannot tell", "CANNOT TELL"),
+        (("c0-1", "c1-1", "c2-1"), {"strict": "true"}, 5, "0 broke, 0 fixed, 31 same, 3 cannot tell", "CANNOT TELL"),
+        (tuple(f"c{n}-1" for n in range(1, 11)), {}, 1, "0 broke, 0 fixed, 24 same, 10 cannot tell", "FAIL"),
     ],
 )
 def test_a_gate_decides_where_there_is_a_baseline(
@@ -262,7 +262,7 @@ def test_a_gate_hides_no_error(tmp_path: Path, checkout: Path) -> None:
     (checkout / "bot.py").write_text("def reply(request):\n    raise KeyError('x')\n")
     done = github.action(against="main")
     assert done.code == 3
-    assert "0 worse, 0 same, 34 cannot tell against main" in done.log.splitlines()
+    assert "0 broke, 0 fixed, 0 same, 34 cannot tell against main" in done.log.splitlines()
 
 
 def test_a_baseline_that_no_command_knows_is_said_before_anything_is_asked(github: Github) -> None:

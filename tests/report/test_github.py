@@ -14,9 +14,9 @@ from rejoinder.gates.changes import find_changes
 from rejoinder.model import CaseChanges, ToolCall
 from rejoinder.model.figures import GateResult, RuleResult, RuleVerdict
 from rejoinder.report import github
-from rejoinder.report.markdown import LONGEST_SAID, SUMMARY_LIMIT, changes_words
+from rejoinder.report.markdown import LONGEST_SAID, SUMMARY_LIMIT
 from rejoinder.views.clusters import known_clusters
-from rejoinder.views.flips import FlipRow, Flips, SinceBaseline, flips_since
+from rejoinder.views.flips import FlipRow, Flips, SinceBaseline, changes_words, flips_since
 from tests.kit import bounded
 from tests.report.exports import (
     OBEYED,
@@ -131,9 +131,9 @@ def test_no_line_of_others_is_a_command(text: str) -> None:
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
-        (CaseChanges(), "0 worse, 0 same, 0 cannot tell"),
-        (CaseChanges(worse=2, same=31, cannot_tell=1), "2 worse, 31 same, 1 cannot tell"),
-        (CaseChanges(better=1, new=2, missing=3), "0 worse, 1 better, 0 same, 0 cannot tell, 2 new, 3 missing"),
+        (CaseChanges(), "0 broke, 0 fixed, 0 same"),
+        (CaseChanges(worse=2, same=31, cannot_tell=1), "2 broke, 0 fixed, 31 same, 1 cannot tell"),
+        (CaseChanges(better=1, new=2, missing=3), "0 broke, 1 fixed, 0 same, 2 new, 3 missing"),
     ],
 )
 def test_a_comparison_is_one_line(found: CaseChanges, wanted: str) -> None:
@@ -145,7 +145,7 @@ def test_a_comment_with_a_gate_fits_and_holds_no_text_of_others_as_markdown() ->
     rules = tuple(RuleResult("tag:<b>@all" * 50, "fail", "![x](http://evil) " * 500) for _ in range(500))
     since = SinceBaseline("main", CaseChanges(same=500), GateResult("fail", rules))
     text = github.sticky_text(run, "nightly", since)
-    assert "> **Gate failed: 500 of 500 rules.** Against `main`: 0 worse, 500 same, 0 cannot tell.\n" in text
+    assert "> **Gate failed: 500 of 500 rules.** Worse than `main`: 0 broke, 0 fixed, 500 same.\n" in text
     assert len(text) <= github.COMMENT_LIMIT
     assert "did not pass" in text
     lines = [line for line in text.splitlines() if "evil" in line]
@@ -169,7 +169,8 @@ def test_a_comment_says_the_verdict_first_then_what_changed_and_what_was_said() 
         "## rejoinder: 2 of 4 passed, 1 ended in an error.",
         "",
         "> [!CAUTION]",  # the gate does not hide errors
-        "> **Gate cannot tell: 1 of 1 rule.** Against `main`: 1 worse, 1 better, 1 same, 1 cannot tell.",
+        "> **Gate cannot tell: 1 of 1 rule.** Worse than `main` or not: we cannot tell; "
+        "1 broke, 1 fixed, 1 same, 1 cannot tell.",
     ]
     assert head.index("| Target |") < len(head)
     assert changed.splitlines()[:5] == [
@@ -203,7 +204,7 @@ def test_a_comment_on_ten_thousand_failures_fits() -> None:
     shown, more = folded.split(" more</summary>", 1)
     assert more.count("| ❌ ") == int(shown) > 10
     assert f"{10_000 - 10 - int(shown):,} more cases changed; `rejoinder compare` lists them." in more
-    assert "10,000 worse" in text and "more did not pass. The run's JSON has them all." in text
+    assert "10,000 broke" in text and "more did not pass. The run's JSON has them all." in text
     assert text.count("<details>") == text.count("</details>")
 
 

@@ -27,6 +27,7 @@ from tests.kit import bounded
 from tests.report.courses import caved, failed_in_step, spoilt
 from tests.report.exports import MadeRun, check, failed, in_error, judged_together, made_run, mixed, result, turn
 from tests.report.html_files import HtmlFile, Raw, Tag
+from tests.views.boards import run_of
 
 RECOVERED = (turn("100", passed=False, checks=(check(False),)), turn("105", 2, prompt="Again."))
 
@@ -498,10 +499,25 @@ def test_a_case_of_a_alone_keeps_an_address_of_its_own() -> None:
     assert [case[0] for case in page.index["cases"]] == ["arithmetic", "arithmetic (A)"]
 
 
+def test_two_runs_of_several_targets_have_a_row_for_each() -> None:
+    ways = {"mini": "fffll", "large": "fffff", "huge": "lllll"}
+    a, b = (run_of(ways, id=f"20260101-030405-000{n}") for n in (1, 2))
+    page = pair_page(a, b)
+    [told, every] = page.of("table", class_="figures")
+    assert re.findall("mini|large|huge", told) == ["huge", "large", "mini"]
+    assert "60% (3 of 5)" in told and "First try" not in told and "First try" in every
+    [title] = page.of("h1")
+    assert title == "Worse or not: we cannot tell; 0 broke, 0 fixed."
+    many = run_of({f"t{n}": "ff" for n in range(20)})
+    [told, _] = pair_page(many, many).of("table", class_="figures")
+    assert told.count("2 of 2") == 2 * 6
+    assert "14 more below, in all figures." in "".join(pair_page(many, many).of("p", class_="about"))
+
+
 def test_the_header_of_two_runs_says_what_compare_says() -> None:
     found, page = compared(A, B), pair_page(A, B)
     [figures] = page.of("table", class_="figures")
-    assert page.of("h1") == ["Cannot tell"]
+    assert page.of("h1") == ["Worse or not: we cannot tell; 2 broke, 1 fixed."]
     assert "2 of 5 cases broke, 1 was fixed" in page.of("p", class_="say")[0]
     eventual = found.eventual
     assert f"{eventual.a.passed} of {eventual.a.of}" in figures and f"{eventual.b.passed} of {eventual.b.of}" in figures

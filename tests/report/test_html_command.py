@@ -115,7 +115,7 @@ def test_two_runs_are_written_side_by_side(project: Project) -> None:
     found = rejoinder.compare(a, b)
     assert page.index["columns"]["change"].count(0) == len(found.broke) == 1
     assert f"{found.eventual.a.passed} of {found.eventual.a.of}" in page.of("table", class_="figures")[0]
-    assert page.of("h1") == ["Cannot tell"]
+    assert page.of("h1") == ["Worse or not: we cannot tell; 1 broke, 0 fixed."]
 
 
 def test_a_damaged_run_is_written_as_damaged(project: Project) -> None:

@@ -368,7 +368,7 @@ def test_two_runs_are_compared_with_the_verdict_of_compare(project: Project):
     told = project.run_json("compare", first, second)
     viewer = Viewer(project.folder)
     page = viewer.page(f"/compare/{first}/{second}")
-    assert {"cannot-tell": "Cannot tell"}[told["verdict"]] in page
+    assert {"cannot-tell": "Worse or not: we cannot tell"}[told["verdict"]] in page
     found = first_of(page)["found"]
     assert (found["counts"]["better"], found["counts"]["same"]) == (1, 1)
     assert found["rows"][0]["change"] == "better"

@@ -17,9 +17,10 @@ from rejoinder.exports.formats import FORMATS
 from rejoinder.model import Summary
 from rejoinder.report import github, html
 from rejoinder.report.card import write_card
-from rejoinder.report.ending import write_ending
+from rejoinder.report.ending import Extras, write_ending
 from rejoinder.report.styled import PLAIN, Form, plain_text
 from rejoinder.runs.folder import RunFolder
+from rejoinder.views import clusters
 from rejoinder.views.board import Board, BoardRow, board_of
 from rejoinder.views.clusters import clusters_of
 from rejoinder.views.flips import SinceBaseline
@@ -51,8 +52,8 @@ def words_of(markup: str) -> str:
 # The terminal
 
 
-def terminal(run: MadeRun, form: Form) -> Shown:
-    lines = [plain_text(row) for row in write_ending(run, (), form)]
+def terminal(run: MadeRun, form: Form, since: SinceBaseline | None = None) -> Shown:
+    lines = [plain_text(row) for row in write_ending(run, (), form, Extras(since=since))]
     board = board_of(run.run, run.summary)
     rows: list[str] = []
     if len(board.rows) > 1:
@@ -70,7 +71,7 @@ def _listed(lines: list[str]) -> Iterator[Said]:
         if not line.strip():
             return
         number, words = line.strip().split("  ", 1)
-        yield int(number.replace(",", "")), words
+        yield int(number.replace(",", "")), words.replace(f", {clusters.NEW}", NEW)
 
 
 # Pages
@@ -128,10 +129,10 @@ def comment(run: MadeRun, since: SinceBaseline | None = None) -> Shown:
     [title] = [line for line in lines if line.startswith("## rejoinder: ")]
     begin = next((place for place, line in enumerate(lines) if line.startswith("**Why ")), len(lines))
     found = (re.fullmatch(r"- ([\d,]+) (`+) ?(.*?) ?\2(, new since the baseline)?", line) for line in lines[begin:])
-    clusters = [(int(one[1].replace(",", "")), one[3] + (NEW if one[4] else "")) for one in found if one is not None]
+    listed = [(int(one[1].replace(",", "")), one[3] + (NEW if one[4] else "")) for one in found if one is not None]
     rows = [line for line in lines if line.startswith("| `")]
     head = title.removeprefix("## rejoinder: ").replace("`", "")
-    return Shown(head, _board_table(lines) or rows, clusters, text)
+    return Shown(head, _board_table(lines) or rows, listed, text)
 
 
 def _board_table(lines: list[str]) -> list[str]:
@@ -155,8 +156,8 @@ def document(run: MadeRun) -> Shown:
         (one.kind, one.number) for one in summary.clusters
     ]
     board = board_of(run.run, summary)
-    clusters = [(row.number, row.words) for row in clusters_of(summary)]
-    return Shown(board.headline.text, [_everything(row) for row in board.rows], clusters, json.dumps(found))
+    every = [(row.number, row.words) for row in clusters_of(summary)]
+    return Shown(board.headline.text, [_everything(row) for row in board.rows], every, json.dumps(found))
 
 
 def _everything(row: BoardRow) -> str:

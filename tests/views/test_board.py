@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +15,14 @@ from rejoinder.comparison.sides import Side
 from rejoinder.gates.baselines import baseline_of, write_baseline
 from rejoinder.history.rows import make_row
 from rejoinder.model import CaseChanges
-from rejoinder.model.figures import GateResult
+from rejoinder.model.boards import Verdict
+from rejoinder.model.figures import GateResult, RuleResult, RuleVerdict
 from rejoinder.report import html
-from rejoinder.report.ending import write_ending
+from rejoinder.report.ending import Extras, write_ending
 from rejoinder.report.styled import PLAIN, Form, plain_text
 from rejoinder.runs.folder import RunFolder
 from rejoinder.views.board import VERDICT_WORDS, Board, board_of
-from rejoinder.views.clusters import LONGEST_CLUSTER, known_clusters, shared_clusters
+from rejoinder.views.clusters import LONGEST_CLUSTER, MOST_CLUSTERS, known_clusters, shared_clusters
 from rejoinder.views.flips import SinceBaseline
 from rejoinder.views.run import view_run
 from rejoinder.words.figures import verdicts_words
@@ -197,7 +199,7 @@ def check_terminal(run: MadeRun, shown: Shown) -> None:
 
 
 def expected_clusters(run: MadeRun) -> list[Said]:
-    return [(row.number, row.words) for row in shared_clusters(run.summary, 5)]
+    return [(row.number, row.words) for row in shared_clusters(run.summary, MOST_CLUSTERS)]
 
 
 def check_page(run: MadeRun, shown: Shown) -> None:
@@ -208,8 +210,7 @@ def check_page(run: MadeRun, shown: Shown) -> None:
         assert all(fact in cell for fact in (*facts, *counts_of(row))), (row, cell)
         assert row.repeated in cell
     assert shown.clusters is not None
-    clusters = [(number, shortened(words, LONGEST_CLUSTER)) for number, words in expected_clusters(run)]
-    assert shown.clusters[: len(clusters)] == clusters
+    assert shown.clusters == [(number, shortened(words, LONGEST_CLUSTER)) for number, words in expected_clusters(run)]
 
 
 def check_comment(run: MadeRun, shown: Shown) -> None:
@@ -227,7 +228,7 @@ def check_document(run: MadeRun, shown: Shown) -> None:
     for row, facts in zip(board.rows, shown.rows, strict=True):
         assert all(fact in facts for fact in (*facts_of(row), *counts_of(row, str.lower)))
     assert shown.clusters is not None
-    assert shown.clusters[: len(expected_clusters(run))] == expected_clusters(run)
+    assert [one for one in shown.clusters if one in expected_clusters(run)] == expected_clusters(run)
 
 
 def check_card(run: MadeRun, shown: Shown) -> None:
@@ -362,6 +363,12 @@ def test_reasons_are_new_where_the_baseline_had_none_of_them(project: Project) -
     ]
     since = SinceBaseline("main", CaseChanges(worse=4), GateResult("fail", ()), known=known)
     assert surfaces.comment(now, since).clusters == expected
+    for form in (surfaces.WIDE, PLAIN):
+        listed = surfaces.terminal(now, form, since).clusters or []
+        assert [
+            (number, words.replace(", new since the baseline", surfaces.NEW)) for number, words in listed
+        ] == expected
+    assert surfaces.reasons("".join(html.write(now, since=since))) == expected
     pair = "".join(
         html.write_pair(before, now, compare_sides(*(Side(run.run.id, run.results) for run in (before, now))))
     )
@@ -370,6 +377,57 @@ def test_reasons_are_new_where_the_baseline_had_none_of_them(project: Project) -
     assert surfaces.NEW not in str(surfaces.viewer(now, project.folder).clusters), "no run is a baseline"
     write_baseline(project.folder, "main", baseline_of(before.run.id, before.results))
     assert surfaces.reasons(surfaces.asked(now, project.folder)) == expected
+
+
+VERDICTS: dict[RuleVerdict, str] = {
+    "fail": "Worse than main: 3 broke, 1 fixed, 17 same.",
+    "pass": "Not worse than main: 3 broke, 1 fixed, 17 same.",
+    "cannot-tell": "Worse than main or not: we cannot tell; 3 broke, 1 fixed, 17 same.",
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_every_surface_says_if_it_is_worse_than_the_baseline(verdict: RuleVerdict) -> None:
+    run, words = RUNS["three targets"], VERDICTS[verdict]
+    changes = CaseChanges(worse=3, better=1, same=17)
+    rules = (RuleResult("no-regression", verdict, "why"),)
+    since = SinceBaseline("main", changes, GateResult(verdict, rules), run="20260101-030405-aaaa")
+    for form in (surfaces.WIDE, PLAIN, Form(width=80, symbols=True)):
+        lines = [plain_text(row) for row in write_ending(run, (), form, Extras(since=since))]
+        assert words in " ".join(" ".join(lines[-6:]).split())
+    assert words in surfaces.words_of("".join(html.write(run, since=since)))
+    assert words.replace("main", "`main`") in surfaces.comment(run, since).whole
+
+
+def test_the_viewer_compares_a_run_with_the_newest_baseline_before_it(project: Project) -> None:
+    before = run_of({"bot": "ffffffffff"}, id="20260101-030405-aaaa")
+    now = run_of({"bot": "fflllfffff"}, id="20260301-030405-bbbb")
+    later = run_of({"bot": "ffffffffff"}, id="20260401-030405-cccc")
+    for run in (before, now, later):
+        surfaces.stored(run, project.folder)
+    assert "than main" not in surfaces.asked(now, project.folder), "there is no baseline"
+    write_baseline(project.folder, "late", baseline_of(later.run.id, later.results))
+    write_baseline(project.folder, "main", baseline_of(before.run.id, before.results))
+    shown = surfaces.asked(now, project.folder)
+    words = "3 broke, 0 fixed, 7 same."
+    assert words in surfaces.words_of(shown) and "than main" in shown
+    assert f'href="/compare/{before.run.id}/{now.run.id}"' in shown
+    for name in (before.run.id, later.run.id):
+        asked = surfaces.words_of(ask(settings(project.folder), "GET", f"/runs/{name}").text)
+        assert ("than main" in asked) is (name == later.run.id), "no run is compared with itself or a later one"
+    told = " ".join(project.run("show", now.run.id).split())
+    assert words in told and "than main" in told
+
+
+def test_a_baseline_of_other_cases_or_a_broken_one_says_nothing(project: Project) -> None:
+    now = run_of({"bot": "fflll"}, id="20260301-030405-bbbb")
+    surfaces.stored(now, project.folder)
+    other = made_run([one("f", f"d{place}") for place in range(5)], id="20260101-030405-aaaa")
+    path = write_baseline(project.folder, "other", baseline_of(other.run.id, other.results))
+    assert "than other" not in surfaces.asked(now, project.folder)
+    path.write_text(path.read_text()[:200])
+    assert "than other" not in surfaces.asked(now, project.folder)
+    assert "than other" not in project.run("show", now.run.id)
 
 
 @bounded(20)
@@ -390,8 +448,34 @@ def test_the_list_of_runs_has_the_verdicts_of_the_rows(project: Project) -> None
     assert row.summary is not None
     verdicts = [one.listening.verdict for one in board_of(run.run, run.summary).rows if one.listening is not None]
     assert list(row.summary.listening) == verdicts
-    assert verdicts_words(row.summary.listening) == "1 listens, 1 cannot tell, 1 too few"
-    assert "1 listens, 1 cannot tell, 1 too few" in project.run("runs")
+    words = "a listens, 1 cannot tell, 1 too few"
+    assert verdicts_words(row.summary.listening, row.summary.listeners) == words
+    assert words in project.run("runs")
+    folder.results.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in run.results))
+    folder.close(run.run)
+    assert words in surfaces.words_of(ask(settings(project.folder), "GET", "/").text)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "names", "words"),
+    [
+        (["listens", "cannot-tell", "cannot-tell"], ["large"], "large listens, 2 cannot tell"),
+        (["listens", "listens"], ["a", "b"], "a and b listen"),
+        (["listens"], ["a"], "a listens"),
+        (["listens"] * 5 + ["stuck"], list("abcde"), "a, b and 3 more listen, 1 stuck"),
+        (["listens"], ["x" * 200], f"{'x' * 21}... listens"),
+        (["stuck", "not-measured"], [], "stuck"),
+    ],
+)
+def test_lists_of_runs_name_those_that_listen(verdicts: list[Verdict], names: list[str], words: str) -> None:
+    assert verdicts_words(verdicts, names) == words
+
+
+def test_names_of_listeners_in_the_list_are_inert(project: Project) -> None:
+    run = run_of({"\x1b[31m<b>x</b>": LISTENS, "b": CANNOT})
+    surfaces.stored(run, project.folder)
+    assert "\x1b" not in project.run("runs")
+    assert "<b>x" not in ask(settings(project.folder), "GET", "/").text
 
 
 def test_each_verdict_has_a_word() -> None:

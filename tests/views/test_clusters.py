@@ -73,3 +73,20 @@ def test_reasons_are_compared_with_all_of_the_baseline() -> None:
         'contains "Vientiane" failed': True,
     }
     assert not any(row.is_new for row in shared_clusters(now.summary, 5)), "there is no baseline"
+
+
+def test_new_reasons_and_errors_stay_where_not_all_are_shown() -> None:
+    results = [lost(f"{word}-{n}", f"word {word}", "no") for word in range(6) for n in range(4)]
+    results += [lost(f"new-{n}", "word new", "no") for n in range(2)]
+    results += [raised(f"e-{n}", "bot:f", "x") for n in range(2)]
+    made = made_run([*results, result("good")])
+    known = known_clusters(one for one in made.results if "new" not in one.id)
+    rows = shared_clusters(made.summary, 5, known)
+    assert [(row.number, row.cluster.kind, row.is_new) for row in rows] == [
+        (4, "check", False),
+        (4, "check", False),
+        (4, "check", False),
+        (2, "check", True),
+        (2, "error", False),
+    ]
+    assert len(shared_clusters(made.summary, 20, known)) == 8

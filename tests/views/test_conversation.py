@@ -16,7 +16,7 @@ from rejoinder.report.styled import PLAIN, Form, plain_text
 from rejoinder.server.pages.run_page import plain_conversation
 from rejoinder.views.conversation import ConversationView, view_conversation
 from rejoinder.views.course import broken_at, places_of
-from rejoinder.views.transcript import write_transcript
+from rejoinder.views.transcript import write_deciding_turn, write_transcript
 from rejoinder.views.turns import CheckView
 from rejoinder.words.inert import to_bytes
 from tests.kit import bounded
@@ -160,3 +160,20 @@ def test_a_reason_quotes_what_was_said() -> None:
     [reason] = view_conversation(lost).reasons
     assert (reason.said, reason.span) == (reply, (12, 16))
     assert reply in said_by_page(view_conversation(lost)).of("q")
+
+
+@pytest.mark.parametrize(("reply", "same"), [("I am \n sorry.", 1), ("I am glad.", None), ("", None)])
+def test_a_control_that_repeats_the_first_reply_says_so(reply: str, same: int | None) -> None:
+    first = turn("I am sorry.", passed=False)
+    control = view_conversation(result("c", first, turn(number=2), control=turn(reply))).control
+    assert control is not None
+    assert control.same_as == same
+
+
+def test_of_a_repeated_reply_that_decided_three_lines_are_quoted() -> None:
+    reply = "\n".join(f"line {number}" for number in range(20))
+    turns = [turn(reply, number, passed=False, checks=(check(False),)) for number in (1, 2)]
+    lost = result("c", *turns, status="failed", passed=False, score=0.0, succeeded_on_turn=None)
+    shown = "\n".join(write_deciding_turn(view_conversation(lost), 2_000))
+    assert "same words as turn 1" in shown
+    assert "line 2\n  | …" in shown and "line 3" not in shown

@@ -10,18 +10,12 @@ import click
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo, write_machine
 from rejoinder.engine.run import sound_run
-from rejoinder.errors import RejoinderError, UsageError, reason_of
-from rejoinder.model.clusters import ClusterKey
-from rejoinder.model.inputs import changes_of
+from rejoinder.errors import UsageError, reason_of
 from rejoinder.report import github
-from rejoinder.report.markdown import changes_words
 from rejoinder.run_files import write_whole
-from rejoinder.runs.folder import find_run
 from rejoinder.runs.recorded import open_recorded
 from rejoinder.runs.report import RunReport
-from rejoinder.runs.results import EveryResult
-from rejoinder.views.clusters import known_clusters
-from rejoinder.views.flips import SinceBaseline, flips_since
+from rejoinder.views.flips import SinceBaseline, changes_words
 
 _FILE = click.Path(path_type=Path)
 
@@ -41,7 +35,7 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
     """
     recorded = open_recorded(run, trust=trust)
     report = sound_run(recorded)
-    found = None if against is None else _compare(report, against, recorded.root)
+    found = None if against is None else _since(report, against, recorded.root)
     try:
         if comment is not None:
             with write_whole(comment) as stream:
@@ -52,27 +46,17 @@ def command(run: str | None, comment: Path | None, name: str, against: str | Non
     if comment is None and found is None and not is_told:
         echo("no build server is known here, so nothing is written; --comment FILE writes a comment", err=True)
     if found is not None:
-        echo(f"{changes_words(found.changes)} against {found.name}", github.gate_words(found.gate))
+        _tell(found)
 
 
-def _compare(report: RunReport, name: str, root: Path) -> SinceBaseline:
-    from rejoinder.gates.rules import COMPARING, read_rule
-    from rejoinder.gates.verbs import changes_since, find_baseline, gate_report
+def _since(report: RunReport, name: str, root: Path) -> SinceBaseline:
+    from rejoinder.views.since import since_named
 
-    before = find_baseline(root, name)
-    gate = gate_report(report, [read_rule(rule) for rule in COMPARING], before)
-    changes = changes_since(before, report)
-    made = () if before.made_from is None else changes_of(before.made_from, report.run.inputs)
-    words = tuple(one.words for one in made)
-    return SinceBaseline(name, changes, gate, flips_since(changes, report), _known(root, before.run), words)
+    return since_named(root, report, name)
 
 
-def _known(root: Path, run: str) -> frozenset[ClusterKey] | None:
-    """The clusters of a baseline's run. A baseline stores verdicts only, so its run may be missing."""
-    try:
-        return known_clusters(EveryResult(find_run(root, run).results))
-    except (RejoinderError, OSError):
-        return None
+def _tell(since: SinceBaseline) -> None:
+    echo(f"{changes_words(since.changes)} against {since.name}", github.gate_words(since.gate))
 
 
 def _write_for_github(report: RunReport, since: SinceBaseline | None, root: Path) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from rejoinder.cli.options import trust_option
 from rejoinder.cli.output import echo
+from rejoinder.cli.results import since_of
 from rejoinder.engine.run import show_run, sound_run
 from rejoinder.errors import UsageError, reason_of
 from rejoinder.project.folders import display_path, find_root
@@ -98,7 +99,7 @@ def _open(names: Sequence[str], *, trust: bool) -> list[RecordedRun]:
 
 def _pieces(reports: Sequence[RunReport], *, full: bool) -> Iterator[str]:
     if len(reports) == 1:
-        return html.write(reports[0], full=full)
+        return html.write(reports[0], full=full, since=since_of(reports[0]))
     from rejoinder.runs.comparing import compare_reports
 
     a, b = reports
@@ -118,7 +119,8 @@ def _damaged(verified: Sequence[Verification]) -> Iterator[str]:
 def write_report(report: RunReport, path: Path | None) -> None:
     """The file of a run that has just ended; without a path it is named by the run."""
     path = path or Path(f"{report.folder.id}.html")
-    _write(path, html.write(report), [RecordedRun(report.folder, find_root(Path.cwd(), Path.cwd()))])
+    sources = [RecordedRun(report.folder, find_root(Path.cwd(), Path.cwd()))]
+    _write(path, html.write(report, since=since_of(report)), sources)
     _tell(path, err=True)
 
 

@@ -27,6 +27,7 @@ from rejoinder.views.conversation import view_conversation
 if TYPE_CHECKING:
     from rejoinder.gates.rules import Rule
     from rejoinder.report.styled import Form
+    from rejoinder.views.flips import SinceBaseline
 
 
 class Output(Struct, frozen=True, kw_only=True):
@@ -180,7 +181,11 @@ def _write_text(report: RunReport, verbose: bool, corrected: bool) -> None:
             echo(*write_conversation(talk, eval_name(result, report), signs=signs))
             echo_lines([*((Piece("  "), *row) for row in write_course(talk, PLAIN)), EMPTY])
     extras = Extras(
-        figures=verbose, corrected=corrected, traceback=traceback_of(report), compared=_variants_compared(report, form)
+        figures=verbose,
+        corrected=corrected,
+        traceback=traceback_of(report),
+        compared=_variants_compared(report, form),
+        since=since_of(report),
     )
     echo_lines(write_ending(report, commands, form, extras))
 
@@ -195,6 +200,19 @@ def _variants_compared(report: RunReport, form: Form) -> tuple[str, ...]:
 
     [found] = compare_parts(report, VARIANTS)
     return (sum_up(found, form),)
+
+
+def since_of(report: RunReport) -> SinceBaseline | None:
+    """The run against its baseline; None if the project has none."""
+    from rejoinder.gates.baselines import baseline_names
+    from rejoinder.gates.verbs import project_of
+
+    root = project_of(report.folder)
+    if report.derived is not None or not baseline_names(root):
+        return None
+    from rejoinder.views.since import since_baseline
+
+    return since_baseline(root, report)
 
 
 def traceback_of(report: RunReport) -> str | None:

@@ -252,7 +252,7 @@ def gate_as_started(report: RunReport, rules: Sequence[Rule], confirm: Confirm, 
 
 def gate_started(report: RunReport, confirm: Confirm, more: Sequence[Rule] = ()) -> tuple[GateResult, Baseline]:
     """The gate of a run that was started against a baseline, by the rules that compare and `more`; and the baseline."""
-    before = find_baseline(_project_of(report.folder), confirm.against)
+    before = find_baseline(project_of(report.folder), confirm.against)
     return gate_as_started(report, [*map(read_rule, COMPARING), *more], confirm, before), before
 
 
@@ -263,7 +263,7 @@ def why_undecided(report: RunReport) -> str:
     return "the run had errors" if report.summary.errors else "conversations of it are missing"
 
 
-def _project_of(folder: RunFolder) -> Path:
+def project_of(folder: RunFolder) -> Path:
     """The project that a run was made in, which need not be the working project; a folder elsewhere has none."""
     root = folder.path.resolve().parents[2]
     return root if folder.path.resolve().parent == runs_folder(root) else find_root(Path.cwd(), Path.cwd())

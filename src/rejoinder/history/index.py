@@ -23,7 +23,7 @@ from rejoinder.runs.folder import RunFolder, grades_folders, last_run, run_ids, 
 from rejoinder.runs.state import state_of
 
 FILE = ".rejoinder/index.sqlite"
-FORMAT = 6
+FORMAT = 7
 """The version of the rows: increase it if their fields change, or the way they are made."""
 LARGEST = 1 << 28
 MOST_STEPS = 100_000

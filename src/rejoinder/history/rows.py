@@ -12,7 +12,7 @@ from msgspec import Struct
 from rejoinder.history.notes import FILE as NOTES
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.boards import Verdict, parts_of, verdict_of
+from rejoinder.model.boards import parts_of, verdict_of
 from rejoinder.model.history import RowFigures, RunRow
 from rejoinder.model.runs import with_reasons
 from rejoinder.run_files import RunDamaged, lines_of, open_file, refuse_special_files
@@ -73,14 +73,14 @@ def _is_part(receipt: Receipt) -> bool:
 
 
 def _figures(summary: Summary, receipt: Receipt) -> RowFigures:
-    same = (name for name in RowFigures.__struct_fields__ if name != "listening")
+    same = (name for name in RowFigures.__struct_fields__ if name not in ("listening", "listeners"))
     figures: dict[str, Any] = {name: getattr(summary, name) for name in same}
     figures["unfinished"] = max(0, summary.unfinished)
-    known: list[Verdict] = []
-    for one in parts_of(receipt, summary)[:MOST_PARTS]:
-        if (verdict := verdict_of(one.part, receipt)) is not None:
-            known.append(verdict)
-    return RowFigures(**figures, listening=tuple(known))
+    parts = parts_of(receipt, summary)
+    known = [(one.name, verdict_of(one.part, receipt)) for one in parts[:MOST_PARTS]]
+    verdicts = tuple(verdict for _, verdict in known if verdict is not None)
+    named = _names(name for name, verdict in known if verdict == "listens") if len(parts) > 1 else ()
+    return RowFigures(**figures, listening=verdicts, listeners=named)
 
 
 class _Call(Struct, frozen=True):

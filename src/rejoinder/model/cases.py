@@ -103,3 +103,8 @@ class CaseChanges(Struct, frozen=True):
     """Only in the earlier run, or now in quarantine."""
     changed: tuple[ChangedCase, ...] = ()
     """The cases in both runs whose verdicts differ."""
+
+    @property
+    def compared(self) -> int:
+        """The number of cases in both runs."""
+        return self.worse + self.better + self.same + self.cannot_tell

@@ -67,14 +67,26 @@ def repeated_turns(turns: Sequence[TurnResult]) -> dict[int, int]:
     earlier: dict[tuple[object, ...], int] = {}
     found: dict[int, int] = {}
     for turn in turns:
-        words = tuple((turn.response or "").split())
-        if not words:
+        done = _said_and_done(turn)
+        if done is None:
             continue
-        deeds = tuple((call.name, call.arguments) for call in turn.tool_calls)
-        first = earlier.setdefault((words, deeds, turn.workspace_diff), turn.turn)
+        first = earlier.setdefault(done, turn.turn)
         if turn.depth and first != turn.turn:
             found[turn.turn] = first
     return found
+
+
+def _said_and_done(turn: TurnResult) -> tuple[object, ...] | None:
+    """None for a turn without words."""
+    words = tuple((turn.response or "").split())
+    deeds = tuple((call.name, call.arguments) for call in turn.tool_calls)
+    return (words, deeds, turn.workspace_diff) if words else None
+
+
+def is_repeated(turn: TurnResult, earlier: TurnResult) -> bool:
+    """Whether two turns said and did the same, white space apart."""
+    done = _said_and_done(turn)
+    return done is not None and done == _said_and_done(earlier)
 
 
 def near_repetitions(turns: Sequence[TurnResult]) -> dict[int, tuple[int, float]]:

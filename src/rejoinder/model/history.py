@@ -56,6 +56,8 @@ class RowFigures(Struct, frozen=True, kw_only=True):
     by_case: CaseVerdicts = CaseVerdicts()
     listening: tuple[Verdict, ...] = ()
     """Of each target, variant or both that had something to recover from; at most 100."""
+    listeners: Names = ()
+    """The names of those that listen, if the run has several rows; at most 20."""
 
     @property
     def has_repeats(self) -> bool:

@@ -156,6 +156,27 @@ def short_verdict(found: RunComparison) -> str:
     return ", ".join([headline(found)[0], *told])
 
 
+def page_words(found: RunComparison) -> tuple[str, str]:
+    """A sentence for a heading, `Worse or not: we cannot tell; 9 broke, 5 fixed`, and what it leaves out."""
+    flips = _count_flips(found)
+    word, *rest = _headline(found, flips, Form(width=None, symbols=True))
+    broke, fixed = ("less often", "more often") if flips.repeated else ("broke", "fixed")
+    told = f"{_CLAUSES.get(word.text, word.text)}; {flips.broke:,} {broke}, {flips.fixed:,} {fixed}"
+    if not found.matched:
+        told = _CLAUSES["Cannot tell"]
+    grounds = f"Of {_compared(found)}." if found.groups else "".join(piece.text for piece in rest)
+    return told, grounds.lstrip(".: ")
+
+
+_CLAUSES = {
+    "Better": "B is better than A",
+    "Worse": "B is worse than A",
+    "No difference": "B is not worse than A",
+    "Cannot tell": "Worse or not: we cannot tell",
+    "Too few to tell": "Worse or not: too few cases to tell",
+}
+
+
 _WORDS = {
     "better": "Better",
     "worse": "Worse",

@@ -13,6 +13,7 @@ from itertools import islice
 from msgspec import Struct
 
 from rejoinder.model import Result
+from rejoinder.model.figures import RuleVerdict
 from rejoinder.report.failure import LONGEST_ID, write_failed_case, write_failure
 from rejoinder.report.problems import columns_of
 from rejoinder.report.run_tables import write_board, write_conditions, write_grid, write_recovery
@@ -35,11 +36,12 @@ from rejoinder.report.styled import (
 )
 from rejoinder.views.board import Board, rate_of
 from rejoinder.views.cases import Run
-from rejoinder.views.clusters import shared_clusters, why_words
+from rejoinder.views.clusters import MOST_CLUSTERS, NEW, shared_clusters, why_words
 from rejoinder.views.course import against, recovery_words, spoilt_of
 from rejoinder.views.deeds import not_allowed
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
 from rejoinder.views.facts import FactKind
+from rejoinder.views.flips import SinceBaseline, since_words
 from rejoinder.views.notes import bounds_words, corrected_words_of
 from rejoinder.views.reasons import first_reason, said_of
 from rejoinder.views.run import RunView, view_run
@@ -52,7 +54,6 @@ BLOCKS, SHORT_BLOCKS = 10, 30
 """Up to so many failures are whole blocks, blocks of two rows; more are lines."""
 MOST_WORSE = 10
 """Targets that are named with their failures in the result."""
-MOST_CLUSTERS = 5
 LEAST_REPLY = 12
 """Columns for the beginning of a reply, below which it says nothing."""
 MOST_TRIALS = 20
@@ -70,6 +71,8 @@ class Extras(Struct, frozen=True):
     """The file with what the user's own code raised."""
     compared: tuple[str, ...] = ()
     """What the comparison of two variants says, in words."""
+    since: SinceBaseline | None = None
+    """The run against its baseline."""
 
 
 NONE = Extras()
@@ -105,11 +108,12 @@ def _screen(run: Run, commands: Commands, form: Form, extras: Extras) -> Iterato
     yield from _failures(view, found, form)
     yield from _strips(view, found, form)
     yield from write_grid(found, form)
-    yield from _clusters(view, found, form)
+    yield from _clusters(view, found, form, extras.since)
     yield from _figures(view, form, extras)
     if not form.commands:  # so that the result is the last line
         yield from (line(f"next: {command}") for command, _ in commands)
     yield from _headline(view.board, form)
+    yield from _since(extras.since, form)
     yield from _result(view, found, form)
     yield from _commands(commands, form)
 
@@ -131,6 +135,15 @@ def _headline(board: Board, form: Form) -> Iterator[Line]:
     """The board in a sentence, unless that is only how the run ended, which the result says."""
     if board.has_verdicts and not board.headline.is_early:
         yield from paragraph(line((safe(board.headline.text), "name")), form)
+
+
+def _since(since: SinceBaseline | None, form: Form) -> Iterator[Line]:
+    """Is it worse than before?"""
+    if since is not None:
+        yield from paragraph(line((f"{safe(since_words(since))}.", _SINCE[since.gate.verdict])), form)
+
+
+_SINCE: dict[RuleVerdict, Role] = {"pass": "pass", "fail": "fail", "cannot-tell": "text"}
 
 
 def _details(view: RunView, form: Form) -> Iterator[Line]:
@@ -306,9 +319,9 @@ def _strips(view: RunView, found: Found, form: Form) -> Iterator[Line]:
     yield EMPTY
 
 
-def _clusters(view: RunView, found: Found, form: Form) -> Iterator[Line]:
+def _clusters(view: RunView, found: Found, form: Form, since: SinceBaseline | None) -> Iterator[Line]:
     """Reasons that several conversations share, unless the errors above are all of them."""
-    shared = shared_clusters(view.summary, MOST_CLUSTERS)
+    shared = shared_clusters(view.summary, MOST_CLUSTERS, None if since is None else since.known)
     told = {
         (key.kind, key.key, one.number)
         for one in found.errors.alike.values()
@@ -320,8 +333,9 @@ def _clusters(view: RunView, found: Found, form: Form) -> Iterator[Line]:
     yield line((why_words(view.summary), "quiet"))
     width = len(f"{max(row.number for row in shared):,}")
     for row in shared:
-        words = form.cut(safe(row.words), max(LEAST_REPLY, form.room - width - 4))
-        yield line(f"  {row.number:>{width},}  {words}")
+        new = f", {NEW}" if row.is_new else ""
+        words = form.cut(safe(row.words), max(LEAST_REPLY, form.room - width - len(new) - 4))
+        yield line(f"  {row.number:>{width},}  {words}", (new, "warn"))
     yield EMPTY
 
 

@@ -130,7 +130,7 @@ def _recovered(row: RunRow, _page: Page, _form: Form) -> Line:
 
 def _listening(row: RunRow, _page: Page, _form: Form) -> Line:
     counted = _counted(row)
-    return EMPTY if counted is None else line(verdicts_words(counted.listening))
+    return EMPTY if counted is None else line(safe(verdicts_words(counted.listening, counted.listeners)))
 
 
 def _cost(row: RunRow, _page: Page, _form: Form) -> Line:

@@ -38,6 +38,7 @@ from rejoinder.run_files import write_whole
 from rejoinder.views.cases import Prompts, Run, prompts_of
 from rejoinder.views.clusters import known_clusters
 from rejoinder.views.conversation import view_conversation
+from rejoinder.views.flips import SinceBaseline
 from rejoinder.views.judges import reliability_of
 from rejoinder.views.rows import OUTCOMES, RowOutcome, RowView, frame_of, row_of
 from rejoinder.views.run import RunView, view_run
@@ -170,13 +171,14 @@ class _Seen:
                 raise UnequalFigures(f"{name} {number:,}, and {counted[name]:,} in the results")
 
 
-def write(run: Run, *, full: bool = False) -> Iterator[str]:
-    """The file of one run, piece by piece. `full`: with all conversations, however many they are."""
+def write(run: Run, *, full: bool = False, since: SinceBaseline | None = None) -> Iterator[str]:
+    """The file of one run, piece by piece. `full`: with all conversations, however many they are. `since`: the run
+    against its baseline."""
     with closing(_Stored()) as stored:
-        yield from _write(run, _Blocks(stored), _Choice(run.summary.total, full=full))
+        yield from _write(run, _Blocks(stored), _Choice(run.summary.total, full=full), since)
 
 
-def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
+def _write(run: Run, blocks: _Blocks, choice: _Choice, since: SinceBaseline | None) -> Iterator[str]:
     view = view_run(run)
     frame, index, grid, seen = frame_of(run.run), Index(), Grid(view), _Seen()
     prompts = prompts_of(run)
@@ -201,7 +203,7 @@ def _write(run: Run, blocks: _Blocks, choice: _Choice) -> Iterator[str]:
         title=view.in_short,
         crumb=head.title,
         run=head.run,
-        overview=run_overview(view, grid),
+        overview=run_overview(view, grid, known=None if since is None else since.known, since=since),
         plain=plain_table("Not passed", seen.bad, seen.lost, note=_PLAIN),
         foot=made_by(head.version, head.run, choice.words),
     )

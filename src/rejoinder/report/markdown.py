@@ -13,15 +13,15 @@ from html import escape
 
 from msgspec import Struct
 
-from rejoinder.model import CaseChanges, CaseStatus
+from rejoinder.model import CaseStatus
 from rejoinder.model.clusters import ClusterKey
 from rejoinder.model.figures import GateResult, Rate, RuleResult
 from rejoinder.report.gate import alarm_words, result_words, word_of
 from rejoinder.views.board import Board, BoardRow
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
-from rejoinder.views.clusters import NEW, shared_clusters, why_words
+from rejoinder.views.clusters import MOST_CLUSTERS, NEW, shared_clusters, why_words
 from rejoinder.views.conversation import view_conversation
-from rejoinder.views.flips import FlipRow, SinceBaseline
+from rejoinder.views.flips import FlipRow, SinceBaseline, since_words
 from rejoinder.views.notes import bounds_words, spoilt_numbers
 from rejoinder.views.run import RunView, view_run
 from rejoinder.views.transcript import reasons_of, write_deciding_turn
@@ -36,7 +36,6 @@ MOST_SECTIONS = 100
 """Cases that are shown with their conversation; further ones have a line each."""
 MOST_OTHERS = 20
 """Cases that are listed in quarantine, or as passed together."""
-MOST_CLUSTERS = 5
 MOST_FLIPS = 10
 """Changed cases that are shown without opening anything."""
 MOST_FOLDED = 10_000
@@ -158,19 +157,10 @@ def _alert(view: RunView, since: SinceBaseline | None) -> str:
 
 
 def _gate(since: SinceBaseline) -> str:
-    """`**Gate cannot tell: 1 of 2 rules.** Against `main`: 3 worse, 18 same, 0 cannot tell.`"""
+    """`**Gate cannot tell: 1 of 2 rules.** Worse than `main` or not: we cannot tell; 3 broke, 0 fixed, 18 same.`"""
     found = capital(result_words(since.gate, named=code))
     changed = f" Changed since: {'; '.join(code(one, LONGEST_NOTE) for one in since.changed)}." if since.changed else ""
-    return f"**{found}.** Against {code(since.name)}: {changes_words(since.changes)}.{changed}"
-
-
-def changes_words(found: CaseChanges) -> str:
-    """`2 worse, 31 same, 1 cannot tell`"""
-    always = {"worse": found.worse, "better": found.better, "same": found.same, "cannot tell": found.cannot_tell}
-    numbers = {**always, "new": found.new, "missing": found.missing}
-    return ", ".join(
-        f"{number:,} {word}" for word, number in numbers.items() if number or word in ("worse", "same", "cannot tell")
-    )
+    return f"**{found}.** {since_words(since, code)}.{changed}"
 
 
 def _result(view: RunView) -> str:

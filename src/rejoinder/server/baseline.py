@@ -1,38 +1,84 @@
-"""The reasons of failures that the baseline of a run had."""
+"""How runs stand against their baselines: once for each state of a run, and behind the page if a run is large."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
+from threading import Lock, Thread
 
-from rejoinder.errors import RejoinderError
-from rejoinder.gates.baselines import baselines_by_run
+from msgspec import Struct
+
+from rejoinder.gates.baselines import baselines_folder
 from rejoinder.model.clusters import ClusterKey
-from rejoinder.model.history import RunRow
-from rejoinder.runs.results import EveryResult
-from rejoinder.server.folders import find_folder
-from rejoinder.views.clusters import known_clusters
+from rejoinder.runs.folder import RunFolder
+from rejoinder.runs.report import RunReport
+from rejoinder.server.damage import stamp_of
+from rejoinder.server.known import Known
+from rejoinder.views.flips import SinceBaseline
+from rejoinder.views.since import baselines_before, known_reasons, since_baseline
 
-MOST_BYTES = 1 << 25
-"""Of the results of a baseline that are read for a page."""
-
-
-def reasons_of_baseline(root: Path, rows: Sequence[RunRow], run: str) -> frozenset[ClusterKey] | None:
-    """The reasons of the newest run of the same suites before this one that is a baseline; None if there is none."""
-    baseline = _baseline_of(root, rows, run)
-    folder = None if baseline is None else find_folder(root, baseline)
-    if folder is not None:
-        with suppress(RejoinderError, OSError):
-            if folder.results.stat().st_size <= MOST_BYTES:
-                return known_clusters(EveryResult(folder.results))
-    return None
+MOST_AT_ONCE = 2_000
+"""Conversations of a run that a page waits for; of more it says nothing until it is opened again."""
+MOST_KEPT = 64
 
 
-def _baseline_of(root: Path, rows: Sequence[RunRow], run: str) -> str | None:
-    saved = baselines_by_run(root)
-    own = next((row for row in rows if row.id == run), None)
-    if own is None or not saved:
-        return None
-    earlier = (row for row in reversed(rows) if row.id < own.id and row.suites == own.suites)
-    return next((row.id for row in earlier if row.id in saved), None)
+class Against(Struct, frozen=True):
+    since: SinceBaseline | None = None
+    """None if there is no baseline, or if a large run is still being compared."""
+    known: frozenset[ClusterKey] | None = None
+    """The reasons of failures that the baseline had."""
+
+
+class Baselines:
+    """Of a project. Requests ask in threads of their own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = Lock()
+        self._kept: Known[str, Against] = Known(MOST_KEPT)
+        self._finding: set[str] = set()
+
+    def of(self, folder: RunFolder, report: RunReport) -> Against:
+        key = f"{folder.path} {stamp_of(folder.path)} {self._stamp()}"
+        found = self._kept.get(key)
+        if found is None and report.summary.total <= MOST_AT_ONCE:
+            return self._find(key, report)
+        if found is None:
+            self._find_behind(key, report)
+            return self._first_look(report)
+        return found
+
+    def _find(self, key: str, report: RunReport) -> Against:
+        since = since_baseline(self._root, report)
+        found = Against(since, None if since is None else since.known)
+        self._kept.put(key, found)
+        return found
+
+    def _find_behind(self, key: str, report: RunReport) -> None:
+        with self._lock:
+            begun = key in self._finding
+            self._finding.add(key)
+        if not begun:
+            Thread(target=self._find_and_forget, args=(key, report), daemon=True).start()
+
+    def _find_and_forget(self, key: str, report: RunReport) -> None:
+        try:
+            self._find(key, report)
+        finally:
+            with self._lock:
+                self._finding.discard(key)
+
+    def _first_look(self, report: RunReport) -> Against:
+        """Only the reasons: they take a tenth of a second for 20,000 conversations."""
+        newest = next(baselines_before(self._root, report.run), None)
+        return Against(known=None if newest is None else known_reasons(self._root, newest[1].run))
+
+    def _stamp(self) -> str:
+        """Changes when a baseline does."""
+        parts: list[str] = []
+        try:
+            for path in sorted(baselines_folder(self._root).glob("*.json")):
+                found = path.lstat()
+                parts.append(f"{path.name}.{found.st_mtime_ns}.{found.st_size}")
+        except OSError:
+            return ""
+        return " ".join(parts)

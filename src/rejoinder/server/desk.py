@@ -25,6 +25,7 @@ from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport, read_run
 from rejoinder.runs.state import state_of
 from rejoinder.runs.system_prompts import SystemPrompts
+from rejoinder.server.baseline import Baselines
 from rejoinder.server.damage import Damage, is_small
 from rejoinder.server.errors import ApiError, no_run
 from rejoinder.server.folders import find_folder, results_file
@@ -90,6 +91,7 @@ class Desk:
         self.settings = settings
         self.root = settings.root
         self.queue = Queue(settings.root)
+        self.baselines = Baselines(settings.root)
         self._indexed: IndexFolder | None = None
         self._lock = Lock()
         self._indexes: Known[str, RunIndex] = Known(MOST_INDEXES)

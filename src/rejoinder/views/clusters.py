@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,6 +12,8 @@ from rejoinder.words.clusters import cluster_keys
 from rejoinder.words.figures import trials_words
 
 LEAST_LOST = 4
+MOST_CLUSTERS = 5
+"""Reasons on a first screen."""
 LONGEST_CLUSTER = 60
 """Characters of a cluster in a list."""
 MOST_KNOWN = 10_000
@@ -49,7 +51,13 @@ def shared_clusters(summary: Summary, most: int, known: frozenset[ClusterKey] | 
     """Clusters of several conversations; none if so few did not pass that people read them all."""
     if summary.failed + summary.errors < LEAST_LOST:
         return []
-    return [row for row in clusters_of(summary, known) if row.number > 1][:most]
+    return most_telling([row for row in clusters_of(summary, known) if row.number > 1], most)
+
+
+def most_telling(rows: Sequence[ClusterRow], most: int) -> list[ClusterRow]:
+    """At most this number of rows, in their order: new ones and errors stay before all others."""
+    ranked = sorted(range(len(rows)), key=lambda place: (not rows[place].is_new, rows[place].cluster.kind != "error"))
+    return [rows[place] for place in sorted(ranked[:most])]
 
 
 def _row(cluster: Cluster, known: frozenset[ClusterKey] | None) -> ClusterRow:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.model import Result, Status
-from rejoinder.model.clusters import repeated_turns
+from rejoinder.model import Result, Status, TurnResult
+from rejoinder.model.clusters import is_repeated, repeated_turns
 from rejoinder.model.results import StepStatus, SystemPrompt
 from rejoinder.views.course import audit_words, course_words, not_sent
 from rejoinder.views.deeds import never_landed
@@ -129,7 +129,7 @@ def view_conversation(result: Result, row: RowView | None = None, system: System
         course=tuple(Note(label, text, _warns(label, text, result)) for label, text in course_words(result)),
         notes=tuple(_notes(result, row)),
         fork=None if result.fork is None else ForkView(result.fork.run, result.fork.turns),
-        control=None if result.control is None else view_turn(result.control, result),
+        control=None if result.control is None else _control(result.control, result),
         error=None if result.error is None else ErrorView(result.error.type, result.error.message, result.error.turn),
         paid=price_words(result.cost, result.usage, result.cost_breakdown) if row.used else "",
         cost_parts=_cost_parts(result),
@@ -144,6 +144,12 @@ def _size_of(system: SystemPrompt) -> str:
 
 def _schema_text(schema: Any) -> str:
     return "" if schema is None else msgspec.json.format(msgspec.json.encode(schema), indent=2).decode()
+
+
+def _control(control: TurnResult, result: Result) -> TurnView:
+    view = view_turn(control, result)
+    first = result.turns[0] if result.turns else None
+    return structs.replace(view, same_as=first.turn) if first is not None and is_repeated(control, first) else view
 
 
 def _reasons(result: Result, row: RowView) -> Iterator[Reason]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from rejoinder.model import CaseChanges, ChangedCase, TrialCounts
 from rejoinder.model.clusters import ClusterKey
-from rejoinder.model.figures import GateResult
+from rejoinder.model.figures import GateResult, RuleVerdict
 from rejoinder.views.cases import Run, name_of, tried_cases
 from rejoinder.views.reasons import said_of
 from rejoinder.words.numbers import count
@@ -51,6 +53,8 @@ class SinceBaseline(Struct, frozen=True):
     """The clusters of the run of the baseline; None if that run is not here."""
     changed: tuple[str, ...] = ()
     """The differences from the inputs of the baseline's run, in words."""
+    run: str = ""
+    """The run of the baseline."""
 
 
 def flips_since(changes: CaseChanges, run: Run, most: int = MOST_FLIPS) -> Flips:
@@ -87,3 +91,24 @@ def _several(counts: TrialCounts) -> str:
     decided = counts.passed + counts.failed
     passed = [f"{counts.passed:,} of {decided:,} passed"] if decided else []
     return ", ".join([*passed, *([count(counts.errors, "error")] if counts.errors else [])])
+
+
+_VERDICTS: dict[RuleVerdict, str] = {
+    "fail": "Worse than NAME: ",
+    "pass": "Not worse than NAME: ",
+    "cannot-tell": "Worse than NAME or not: we cannot tell; ",
+}
+
+
+def since_words(since: SinceBaseline, named: Callable[[str], str] = str) -> str:
+    """`Worse than main or not: we cannot tell; 9 broke, 5 fixed, 7 same`. `named` marks the name, which
+    others wrote."""
+    return f"{_VERDICTS[since.gate.verdict].replace('NAME', named(since.name))}{changes_words(since.changes)}"
+
+
+def changes_words(found: CaseChanges) -> str:
+    """`2 broke, 0 fixed, 31 same, 1 cannot tell`"""
+    always = {"broke": found.worse, "fixed": found.better, "same": found.same}
+    others = {"cannot tell": found.cannot_tell, "new": found.new, "missing": found.missing}
+    shown = {**always, **{word: number for word, number in others.items() if number}}
+    return ", ".join(f"{number:,} {word}" for word, number in shown.items())

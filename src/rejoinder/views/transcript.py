@@ -23,6 +23,8 @@ MOST_CHECKS = 50
 """Checks of a turn that are listed."""
 MOST_CALLS = 20
 """Calls of tools in a turn that are shown."""
+MOST_LINES = 3
+"""Lines of a reply that repeats an earlier one."""
 LONGEST_CALLED = 1_000
 """Characters of what a tool was given, and of what it answered."""
 
@@ -49,8 +51,15 @@ def _turn(turn: TurnView, title: str, longest: int, *, alone: bool = False) -> I
     if turn.same_as is not None:
         yield f"  same words as turn {turn.same_as}"
     if turn.response is not None and (turn.same_as is None or alone):
-        yield from _said("reply", turn.response, longest)
+        yield from _said("reply", turn.response if turn.same_as is None else _beginning(turn.response), longest)
     yield from _checked(turn.checks)
+
+
+def _beginning(reply: str) -> str:
+    """Of a reply that was given before."""
+    lines = reply.strip().splitlines()
+    more = ["…"] if len(lines) > MOST_LINES else []
+    return "\n".join([*(both_ends(line, LONGEST_REASON) for line in lines[:MOST_LINES]), *more])
 
 
 def _behind(talk: ConversationView) -> Iterator[str]:

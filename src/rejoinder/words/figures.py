@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil, floor
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from rejoinder.words.numbers import (
     digits_of,
     end_words,
     figure,
+    listed,
     p_number,
     percent,
     plural,
@@ -39,6 +40,7 @@ from rejoinder.words.numbers import (
     points,
     rate_range,
     share_number,
+    shortened,
     tenths,
 )
 
@@ -154,13 +156,24 @@ VERDICT_WORDS: dict[Verdict, str] = {
 }
 
 
-def verdicts_words(verdicts: Iterable[Verdict]) -> str:
-    """`listens`; of several `1 listens, 2 cannot tell`; `not measured` is left out."""
+MOST_LISTENERS, LONGEST_LISTENER = 2, 24
+"""Names in a list of runs, and characters of each."""
+
+
+def verdicts_words(verdicts: Iterable[Verdict], listeners: Sequence[str] = ()) -> str:
+    """`listens`; of several `large listens, 2 cannot tell`; `not measured` is left out. `listeners`: the names of those
+    that listen."""
     counted: Counter[Verdict] = Counter()
     counted.update(verdict for verdict in verdicts if verdict != "not-measured")
-    if counted.total() == 1:
+    if counted.total() == 1 and not listeners:
         return VERDICT_WORDS[next(iter(counted))]
-    return ", ".join(f"{counted[verdict]} {word}" for verdict, word in VERDICT_WORDS.items() if counted[verdict])
+    told = {verdict: f"{counted[verdict]} {word}" for verdict, word in VERDICT_WORDS.items() if counted[verdict]}
+    if listeners:
+        named = [shortened(name, LONGEST_LISTENER) for name in listeners[:MOST_LISTENERS]]
+        left = [f"{more:,} more"] if (more := counted["listens"] - len(named)) > 0 else []
+        several = [*named, *left]
+        told["listens"] = f"{listed(several)} {plural(len(several), 'listens', 'listen')}"
+    return ", ".join(told.values())
 
 
 NET_WORDS = {

@@ -18,16 +18,18 @@ from rejoinder.views.facts import names_of
 from rejoinder.words.numbers import count, money_alike, number_words, p_number, point_range, points, seconds_alike, when
 from rejoinder.words.runs import short_run
 
+MOST_ROWS = 6
+"""Targets, variants or conditions on the first screen."""
+
 
 def comparison_overview(
     found: RunComparison, prefix: str = "#", why: Markup | None = None, acts: Markup | None = None
 ) -> Markup:
     """How B differs from A: the verdict in words, rates with their differences, cost, time and tokens. `prefix` begins
     the addresses of the application; `why`: the reasons of failures in B; `acts`: what can be done with the runs."""
-    from rejoinder.report.comparison import headline
-    from rejoinder.report.styled import Form
+    from rejoinder.report.comparison import page_words
 
-    word, told = headline(found, Form(width=None, symbols=True))
+    title, told = page_words(found)
     return element(
         "section",
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
@@ -37,16 +39,27 @@ def comparison_overview(
             element(
                 "div",
                 {"class": "hero-num"},
-                element("h1", {"id": "h-run"}, word),
-                element("p", {"class": "say"}, told.lstrip(".: ")),
+                element("h1", {"id": "h-run", "dir": "auto"}, f"{title}."),
+                element("p", {"class": "say", "dir": "auto"}, told),
             ),
             element("dl", None, [_compared(name, run) for name, run in (("A", found.a), ("B", found.b))]),
             acts,
         ),
+        _each_target(found),
         note_list(list(_compared_notes(found))),
         why,
         panels([_figures(found)], prefix),
     )
+
+
+def _each_target(found: RunComparison) -> Markup | None:
+    """A row for each of several targets, variants or conditions; the panel of all figures has every row."""
+    rows = [_rate_row(one.name, one.eventual) for one in found.each[:MOST_ROWS]]
+    if len(rows) < 2:
+        return None
+    left = len(found.each) - len(rows)
+    more = element("p", {"class": "about"}, f"{left:,} more below, in all figures.") if left else None
+    return element("div", {"class": "each"}, table("figures sides", ("Final pass rate", *_HEADS[1:]), rows), more)
 
 
 def window_title_of_both(found: RunComparison, title: str) -> str:

@@ -21,8 +21,18 @@ from rejoinder.report.page.marks import counts_of
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, sentence
 from rejoinder.report.page.panels import Panel, panels
 from rejoinder.views.board import Board, outcomes_of, rate_of
-from rejoinder.views.clusters import LONGEST_CLUSTER, NEW, ClusterRow, clusters_of, shared_clusters, why_words
+from rejoinder.views.clusters import (
+    LONGEST_CLUSTER,
+    MOST_CLUSTERS,
+    NEW,
+    ClusterRow,
+    clusters_of,
+    most_telling,
+    shared_clusters,
+    why_words,
+)
 from rejoinder.views.details import condition_rates, details_of, why_no_rate
+from rejoinder.views.flips import SinceBaseline, since_words
 from rejoinder.views.judges import JudgeRow, judge_rows
 from rejoinder.views.notes import NoteKind, bounds_words
 from rejoinder.views.rows import RowOutcome
@@ -32,7 +42,6 @@ from rejoinder.words.numbers import capital, count, figure, plural, shortened
 
 MOST_JUDGES = 50
 LONGEST_CHECK = 200
-MOST_CLUSTERS = 6
 
 
 def run_overview(
@@ -41,16 +50,17 @@ def run_overview(
     prefix: str = "#",
     notes: Iterable[str] = (),
     known: frozenset[ClusterKey] | None = None,
+    since: SinceBaseline | None = None,
 ) -> Markup:
     """What a run came to. `prefix` stands before the addresses of the application; `notes` are told before all
-    others; `known` are the clusters of the baseline."""
+    others; `known` are the clusters of the baseline, and `since` compares the run with it."""
     board = view.board
     above = [note.text for note in view.notes if not note.warns and note.kind in _ABOVE]
     return element(
         "section",
         {"id": "overview", "class": "overview", "aria-labelledby": "h-run"},
         headline(board),
-        element("p", {"class": "say"}, [[words, " "] for words in _sentences(view)]),
+        element("p", {"class": "say"}, [[words, " "] for words in (*_worse(view, since, prefix), *_sentences(view))]),
         board_rows(board, prefix),
         note_list([*notes, *above], [note.text for note in view.notes if note.warns]),
         why_section(view, prefix, known),
@@ -71,6 +81,15 @@ _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
 
 
 # What the headline leaves out
+
+
+def _worse(view: RunView, since: SinceBaseline | None, prefix: str) -> Iterator[Child]:
+    """Is it worse than before? In the viewer the words lead to both runs side by side."""
+    if since is not None:
+        words = element("strong", {"class": "since", "dir": "auto"}, sentence(f"{since_words(since)}."))
+        is_served = prefix.startswith("/") and since.run
+        both = {"href": f"/compare/{since.run}/{view.receipt.id}"}
+        yield [words, " ", element("a", both, "Compare")] if is_served else words
 
 
 def _sentences(view: RunView) -> Iterator[Child]:
@@ -114,7 +133,7 @@ def why_of_pairs(view: RunView, prefix: str, known: frozenset[ClusterKey] | None
     """The same of run B, and its new reasons. `known`: the reasons of run A. Pairs are not listed by tags."""
     found = clusters_of(view.summary, known)
     rows = [row for row in found if row.cluster.kind != "tag" and (row.is_new or row.number > 1)]
-    return _why(f"In B, {why_words(view.summary)}", rows[:MOST_CLUSTERS], prefix)
+    return _why(f"In B, {why_words(view.summary)}", most_telling(rows, MOST_CLUSTERS), prefix)
 
 
 def _why(words: str, rows: Sequence[ClusterRow], prefix: str) -> Markup | None:

@@ -18,7 +18,6 @@ from rejoinder.report.page.grid import MOST_CASES, Grid
 from rejoinder.report.page.markup import NOTHING, Child, Markup, element, joined, sentence
 from rejoinder.report.page.overview import damaged_overview, run_overview
 from rejoinder.report.page.shell import MOST_PLAIN, plain_table
-from rejoinder.server.baseline import reasons_of_baseline
 from rejoinder.server.desk import Desk, Look, conversation_at
 from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
@@ -209,9 +208,12 @@ def _window(look: Look, index: RunIndex, view: RunView | None) -> str:
 
 
 def _overview(desk: Desk, look: Look, index: RunIndex, view: RunView | None) -> Markup:
-    if view is not None:
-        known = reasons_of_baseline(desk.root, desk.damage.history().history.rows, look.id)
-        shown = run_overview(view, _grid(view, index), f"/runs/{look.id}", _notes(look, index), known)
+    if view is not None and look.report is not None:
+        against = desk.baselines.of(look.folder, look.report)
+        notes = _notes(look, index)
+        shown = run_overview(
+            view, _grid(view, index), f"/runs/{look.id}", notes, known=against.known, since=against.since
+        )
         return joined([_pending(desk, look, index), shown])
     state = index.state
     planned = 0 if look.receipt is None else look.receipt.planned

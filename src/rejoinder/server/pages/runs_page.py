@@ -487,7 +487,8 @@ def _listening(one: Listed) -> Child:
     verdicts: list[Verdict] = [row.listening.verdict for row in one.view.board.rows if row.listening is not None]
     if len(one.view.board.rows) == 1 and verdicts and verdicts[0] != "not-measured":
         return chip(verdicts[0])
-    return verdicts_words(verdicts) or None
+    listeners = () if one.row.summary is None else one.row.summary.listeners
+    return verdicts_words(verdicts, listeners) or None
 
 
 def _cost(one: Listed) -> Child:

@@ -211,7 +211,7 @@ function compareView({ row }, rows) {
   const field = h('select.btn', { 'aria-label': 'Compare with', onchange: () => {
     const other = others[Number(field.value)];
     if (other) go({ ...RUN, page: 'compare', address: addressOf(row), other: addressOf(other) });
-  } }, h('option', { value: '' }, 'Compare with …'), others.map((other, n) => h('option', { value: n }, inertText(`${whose(other).join(', ')}: ${other.word}`))));
+  } }, h('option', { value: '' }, 'Compare …'), others.map((other, n) => h('option', { value: n }, inertText(`${whose(other).join(', ')}: ${other.word}`))));
   return others.length > 0 && field;
 }
 

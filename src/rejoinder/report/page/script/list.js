@@ -36,7 +36,7 @@ const PILLS = [['', 'All'], ['failed', 'Failed'], ['recovered', 'Recovered'], ['
 const PAIR_PILLS = [['', 'All'], ['worse', 'Flipped to failed'], ['better', 'Flipped to passed'], ['words', 'Other words'], ['same', 'Same'], ['only', 'In one run only']];
 
 const pillsBox = h('div.pills', { role: 'group', 'aria-label': 'Show' });
-const searchBox = h('input', { id: 'q', type: 'search', placeholder: 'Search transcripts', 'aria-label': 'Search transcripts', autocomplete: 'off', spellcheck: 'false', oninput: () => choose({ q: searchBox.value }) });
+const searchBox = h('input', { id: 'q', type: 'search', placeholder: 'Search', 'aria-label': 'Search transcripts', autocomplete: 'off', spellcheck: 'false', oninput: () => choose({ q: searchBox.value }) });
 const countBox = h('p.count', { role: 'status' });
 const rowsBox = h('div.rows', { id: 'rows', role: 'listbox', tabindex: '0', 'aria-label': 'Conversations' });
 const emptyBox = h('p.empty', { hidden: true });
