@@ -187,6 +187,9 @@ def test_a_run_that_was_killed_is_intact_but_unfinished(
     assert start("run", REJOINDER_KILL_AT=point).end().code == KILLED
     found = verify(project)
     assert (found["status"], found["finished"]) == (("completed", True) if point == "run.closed" else ("killed", False))
+    if point != "run.created":  # then there is nothing to show
+        summary = project.run_json("show", "last", code=None)["summary"]
+        assert found["conversations"] == summary["passed"] + summary["failed"] + summary["errors"]
     words = "intact: run" if point == "run.closed" else "intact, but unfinished: run"
     assert project.run("verify").splitlines()[-1].startswith(words)
     project.run_json("resume", "last", code=None)

@@ -51,11 +51,13 @@ from rejoinder.words.figures import (
     comparison_words,
     exact_words,
     gain_words,
+    hidden_words,
     mid_p_words,
     net_difference_words,
     noise_words,
     power_words,
     repeats_words,
+    side_counts,
     side_words,
     typical_words,
     verdict_words,
@@ -358,18 +360,22 @@ def _behind(name: str) -> str:
 def _rates(label: str, found: Comparison, form: Form) -> _Row:
     if found.difference is None or found.interval is None or found.p_value is None:
         return _Row(label, a="no rate", b="no rate", word="cannot tell", verdict="cannot-tell")
-    return _Row(
+    row = _Row(
         label,
-        f"{found.a.passed:,} of {found.a.of:,}",
+        side_counts(found, 0),
         side_words(found, 0),
-        f"{found.b.passed:,} of {found.b.of:,}",
+        side_counts(found, 1),
         side_words(found, 1),
-        points(found.difference).partition(" ")[0],
-        point_range(found.interval),
-        p_number(found.p_value),
-        "" if found.p_holm is None else p_number(found.p_holm),
-        _WORDS[found.verdict].lower() if form.width else verdict_words(found),
-        found.verdict,
+        word=_WORDS[found.verdict].lower() if form.width else verdict_words(found),
+        verdict=found.verdict,
+    )
+    if hidden_words(found):
+        return row
+    return row._replace(
+        points=points(found.difference).partition(" ")[0],
+        interval=point_range(found.interval),
+        p=p_number(found.p_value),
+        holm="" if found.p_holm is None else p_number(found.p_holm),
     )
 
 

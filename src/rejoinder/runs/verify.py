@@ -62,7 +62,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     """Were all planned conversations had?"""
     planned: int
     conversations: int
-    """Those that have a result."""
+    """Those that have a result, or have ended in the journal of a run without results."""
     calls: int
     """Answers that the journal holds."""
     sealed: bool
@@ -89,6 +89,8 @@ class _Findings:
         self.more = 0
         self.notes: list[str] = []
         self.sealed = False
+        self.played: int | None = None
+        """Conversations of a run without results that ended in its journal."""
 
     def add(self, *differences: Difference) -> None:
         for one in differences:
@@ -157,13 +159,14 @@ def verify_run(recorded: RecordedRun, play: Play | None = None) -> Verification:
     if status == "running":
         found.notes.append("the run is open in a process, and changing")
     further = 0 if files.summary is None else sum(case.trials for case in files.summary.confirmed)
+    recorded_ones = max(0, files.results.records["Result"] - further)  # those that confirm are not planned
     return Verification(
         run=folder.id,
         verdict="damaged" if found.named else "intact",
         status=status,
         finished=run is not None and run.status == "completed" and not (files.summary and files.summary.unfinished),
         planned=0 if run is None else run.planned,
-        conversations=max(0, files.results.records["Result"] - further),  # those that confirm are not planned
+        conversations=recorded_ones or found.played or 0,
         calls=files.journal.records["Told"],
         sealed=found.sealed,
         replayed=replayed,
@@ -314,6 +317,7 @@ def _play_again(recorded: RecordedRun, run: Receipt, found: _Findings, play: Pla
         ends = ended and recorded.options().answers.otherwise == "end"
         report = play(recorded, suites, _skipped(recorded.folder) if ends else None)
         if not ended:
+            found.played = report.summary.finished
             return True
         differences = [*_planned(run, report), *_wrong_results(recorded.folder, run, report)]
     except (JournalError, RunDamaged) as error:

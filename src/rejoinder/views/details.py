@@ -22,6 +22,7 @@ from rejoinder.words.figures import (
     rate_words,
     selection_words,
     transitions_words,
+    trials_words,
     without_errors_words,
 )
 from rejoinder.words.numbers import (
@@ -85,7 +86,8 @@ def _of_parts(summary: Summary, lines: Callable[[_Part], Iterable[str]]) -> Iter
 
 def result_words(summary: Summary) -> str:
     parts = [
-        f"{summary.passed:,} passed ({summary.passed_at_once:,} on the first try, {summary.recovered:,} recovered)",
+        f"{trials_words(summary.passed, summary)} passed"
+        f" ({summary.passed_at_once:,} on the first try, {summary.recovered:,} recovered)",
         f"{summary.failed:,} failed",
         count(summary.errors, "error"),
     ]
@@ -218,10 +220,19 @@ def aptitude_words(found: Aptitude) -> str:
 
 
 def _repeats(summary: Summary) -> Iterator[str]:
-    parts = list(_of_parts(summary, lambda one: [] if one.repeats is None else [", ".join(_repeated(one.repeats))]))
+    parts = list(_of_parts(summary, _repeats_of))
     if parts:
         together = f"{cases_passed(summary)} passed together"
         yield from [together, *parts] if groups_of(summary) else [", ".join([together, *filter(None, parts)])]
+
+
+def _repeats_of(one: _Part) -> list[str]:
+    """Of a target without a rate neither pass^k nor pass@k is one."""
+    if one.repeats is None:
+        return []
+    if isinstance(one.rate, NoRate) and one.rate.because in ("untested", "errors"):
+        return [no_rate_words(one.rate)]
+    return [", ".join(_repeated(one.repeats))]
 
 
 def _follow_up(row: Recovery) -> str:

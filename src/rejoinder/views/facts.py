@@ -42,7 +42,7 @@ def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, 
     chosen, total = str(receipt.chosen or ""), summary.total_tokens
     started = when(receipt.started_at)
     yield "started", "Started", started, "", ""
-    yield "took", "Took", seconds(summary.duration_s), "", ""
+    yield "took", "Took", _took(receipt, summary), "", ""
     yield "cases", "Cases", chosen or figure(number), chosen or count(number, "case"), ""
     whole, short = (f"{about}{tokens(total, whole=whole)}" for whole in (True, False))
     yield "tokens", "Tokens", f"{about}{figure(total)}", whole, short
@@ -50,6 +50,12 @@ def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, 
     yield "targets", plural(len(targets), "Target", "Targets"), names_of(targets), "", ""
     yield "variants", "Variants", names_of(list(summary.by_variant)), "", ""
     yield "run", "Run", receipt.id, f"run {receipt.id}", f"run {id_end(receipt.id)}"
+
+
+def _took(receipt: Receipt, summary: Summary) -> str:
+    """Empty for a run without an end: nobody has measured it."""
+    is_known = receipt.status not in ("running", "killed") or summary.duration_s
+    return seconds(summary.duration_s) if is_known else ""
 
 
 def _cost(summary: Summary, budget: BudgetUse | None, about: str) -> str:

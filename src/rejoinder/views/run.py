@@ -14,7 +14,7 @@ from rejoinder.views.facts import Fact, FactKind, facts_of
 from rejoinder.views.notes import Note, notes_of
 from rejoinder.views.walk import groups_of
 from rejoinder.words.figures import cases_passed, lost_words, of_trials, trials_passed
-from rejoinder.words.numbers import count
+from rejoinder.words.numbers import capital, count
 from rejoinder.words.statuses import early_words
 
 MOST_SUITES = 3
@@ -47,10 +47,11 @@ class RunView(Struct, frozen=True, kw_only=True):
 
     @property
     def in_short(self) -> str:
-        """`3 failed, 10 of 21 passed (48%): service-desk`"""
+        """`3 failed, 10 of 21 passed (48%): service-desk`, `Interrupted, 1 failed, 4 of 5 passed: service-desk`"""
         share = share_of(self.summary.rate).text
         rate = f" ({share}{of_trials(self.summary)})" if share else ""
-        return f"{', '.join([*lost_words(self.summary), f'{self.passed} passed'])}{rate}: {self.title}"
+        told = [*filter(None, [self.early]), *lost_words(self.summary), f"{self.passed} passed"]
+        return f"{capital(', '.join(told))}{rate}: {self.title}"
 
     @property
     def on_words(self) -> str:

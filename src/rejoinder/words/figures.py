@@ -221,6 +221,8 @@ def comparison_words(found: Comparison) -> str:
     if found.difference is None or found.interval is None or found.p_value is None:
         where = "measured in both runs" if found.unmeasured else "in both runs"
         return f"cannot tell: no case is {where}{_behind(unmeasured_words(found))}"
+    if hidden := hidden_words(found):
+        return f"{verdict_words(found)}: {hidden}"
     more = f"{_more_words(found)}{_behind(unmeasured_words(found))}"
     numbers = f"{points(found.difference)} ({point_range(found.interval)}), {mid_p_words(found)}"
     if found.undecided is not None:
@@ -255,6 +257,24 @@ def side_words(found: Comparison, side: int) -> str:
     if found.means is None or isinstance(rate.if_tested, NoRate):
         return "no rate"
     return percent(found.means[side], rate.cases, rate.interval)
+
+
+def side_counts(found: Comparison, side: int) -> str:
+    """`5 of 6`, of which A (0) or B (1) is the share; empty if cases have unequal trials, so that it is another one."""
+    rate = (found.a, found.b)[side]
+    if found.means is None or not rate.of or abs(found.means[side] - rate.passed / rate.of) >= 0.005:
+        return ""
+    return f"{rate.passed:,} of {rate.of:,}"
+
+
+def hidden_words(found: Comparison) -> str:
+    """`B has no rate, all 4 had an error`; empty unless errors hide a side. Then no difference is shown."""
+    sides = zip("AB", (found.a, found.b), strict=True)
+    hidden = [(letter, rate.errors, rate.of) for letter, rate in sides if isinstance(rate.if_tested, NoRate)]
+    return "; ".join(
+        f"{letter} has no rate, {'all' if errors == of else f'{errors:,} of'} {of:,} had an error"
+        for letter, errors, of in hidden
+    )
 
 
 def verdict_words(found: Comparison) -> str:

@@ -154,13 +154,14 @@ def _row(label: str, cells: Sequence[str], verdict: str = "") -> Markup:
 
 
 def _rate_row(label: str, found: Comparison) -> Markup:
-    from rejoinder.words.figures import side_words, verdict_words
+    from rejoinder.words.figures import hidden_words, side_counts, side_words, verdict_words
 
     if found.difference is None or found.interval is None or found.p_value is None:
         return _row(label, ["no rate", "no rate", "", "", "", _VERDICTS["cannot-tell"]])
-    sides = [
-        f"{side_words(found, side)} ({rate.passed:,} of {rate.of:,})" for side, rate in enumerate((found.a, found.b))
-    ]
+    counts = [side_counts(found, side) for side in (0, 1)]
+    sides = [f"{side_words(found, side)}{f' ({told})' if told else ''}" for side, told in enumerate(counts)]
+    if hidden_words(found):
+        return _row(label, [*sides, "", "", "", verdict_words(found)], found.verdict)
     p = p_number(found.p_value) + ("" if found.p_holm is None else f" (Holm {p_number(found.p_holm)})")
     return _row(
         label,

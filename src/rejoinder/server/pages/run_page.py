@@ -201,10 +201,11 @@ def _window(look: Look, index: RunIndex, view: RunView | None) -> str:
     if view is not None:
         return view.in_short
     counts, planned = index.find(Query(), 0, 0).counts, 0 if look.receipt is None else look.receipt.planned
+    state = ["killed"] if look.state == "killed" else []
     lost = [f"{figure(counts['failed'])} failed"] if counts["failed"] else []
     lost += [count(counts["error"], "error")] if counts["error"] else []
     done = f"{figure(index.state.rows)} of {figure(planned)}" if planned else f"{figure(index.state.rows)} done"
-    return f"{', '.join([*lost, done])}: {look.title}"
+    return f"{capital(', '.join([*state, *lost, done]))}: {look.title}"
 
 
 def _overview(desk: Desk, look: Look, index: RunIndex, view: RunView | None) -> Markup:
