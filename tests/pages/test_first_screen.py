@@ -29,6 +29,8 @@ SHAPES: dict[str, dict[str, str]] = {
     "four rows": dict.fromkeys(
         ("atlas / terse", "atlas / warm", "large / terse", "large / warm"), "f" * 13 + "r" * 5 + "l" * 3
     ),
+    "five rows": dict.fromkeys("abcde", "f" * 13 + "r" * 5 + "l" * 3),
+    "sixty rows": dict.fromkeys([f"target-{n}" for n in range(60)], "ffrl"),
 }
 THOUSANDS = {
     "atlas-mini": "f" * 1333 + "r" * 1333 + "l" * 1334,
@@ -55,6 +57,19 @@ def assert_begins_with_results(tab: Tab, screen: Screen, lowest: int) -> None:
     assert tab.page.evaluate(f"({TOP})('#board').bottom") < screen.height
     assert tab.page.evaluate(f"({TOP})('#r0').top") <= lowest
     assert tab.overflow() <= 0
+
+
+def test_further_rows_are_one_click_away(tabs: Tabs, tmp_path: Path) -> None:
+    names = [f"target-{number}" for number in range(9)]
+    tab = tabs(write_report(run_of(dict.fromkeys(names, "fffrl")), tmp_path / "report.html"))
+    shown = ".brow:visible .nm"
+    assert tab.page.locator(shown).all_inner_texts() == names[:4]
+    tab.page.emulate_media(media="print")
+    assert tab.page.locator(shown).all_inner_texts() == names
+    tab.page.emulate_media(media="screen")
+    tab.page.get_by_text("5 more targets").click()
+    assert tab.page.locator(shown).all_inner_texts() == names
+    assert [*tab.faults("board")] == []
 
 
 @pytest.mark.parametrize("screen", [Screen(1280), Screen(390)], ids=str)

@@ -171,8 +171,8 @@ def test_cases_and_trials_are_named_on_every_surface(
         "## rejoinder: `good` passed 3 of 5 cases, `bad` 1 of 5 cases, 2 trials ended in an error."
     )
     assert "> 4 of 10 cases passed, 6 failed, 0 had errors (trials: 19 passed on the first try" in markdown
-    assert "| Target | Cases passed | Trials passed | Pass rate of trials |" in markdown
-    assert "| `good` | 3 of 5 | 10 of 15 | 67% |" in markdown and "| `bad` | 1 of 5 | 9 of 15 | 60% |" in markdown
+    assert "| `good` | 3 of 5 cases, 10 of 15 trials, 67% of trials (" in markdown
+    assert "| `bad` | 1 of 5 cases, 9 of 15 trials, 60% of trials (" in markdown
     # The action
     monkeypatch.setenv("GITHUB_OUTPUT", "outputs")
     project.run("ci")
@@ -213,4 +213,4 @@ def test_the_rate_of_one_target_says_that_it_is_of_trials(project: Project) -> N
     page = words_of(Path("r.html").read_text())
     assert "3 cases failed, 7 of 10 cases passed (90% of trials): " in page
     assert re.search(r"90 ?% of trials passed \d", page)
-    assert "| Pass rate of trials |" in project.run("export", "--to", "markdown")
+    assert re.search(r"\d of \d+ cases, \d+ of \d+ trials, \d+% of trials", project.run("export", "--to", "markdown"))

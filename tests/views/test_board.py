@@ -21,7 +21,7 @@ from rejoinder.report import html
 from rejoinder.report.ending import Extras, write_ending
 from rejoinder.report.styled import PLAIN, Form, plain_text
 from rejoinder.runs.folder import RunFolder
-from rejoinder.views.board import VERDICT_WORDS, Board, board_of
+from rejoinder.views.board import VERDICT_WORDS, Board, board_of, outcome_words
 from rejoinder.views.clusters import LONGEST_CLUSTER, MOST_CLUSTERS, known_clusters, shared_clusters
 from rejoinder.views.flips import SinceBaseline
 from rejoinder.views.run import view_run
@@ -217,8 +217,9 @@ def check_comment(run: MadeRun, shown: Shown) -> None:
     board = board_of(run.run, run.summary)
     assert shown.headline == board.headline.text.replace("`", "")
     for row, cells in zip(board.rows, shown.rows, strict=True):
-        counts = [fact.replace(" ", ": ").replace("First: try: ", "First try: ") for fact in counts_of(row)]
-        assert all(fact in cells for fact in (*facts_of(row), *counts, row.repeated)), (row, cells)
+        counts = outcome_words(row.outcomes)
+        assert all(fact in cells for fact in (*facts_of(row), *counts, row.passed, row.repeated)), (row, cells)
+        assert cells.count("; ") <= 6, "GitHub shows few columns side by side"
     assert shown.clusters == expected_clusters(run)
 
 
@@ -236,9 +237,12 @@ def check_card(run: MadeRun, shown: Shown) -> None:
     assert board.headline.text in shown.whole
     for row in board.rows:
         assert all(fact in shown.whole for fact in facts_of(row)), shown.whole
-        for words in counts_of(row):
-            name, number = words.rsplit(" ", 1)
-            assert f"{number} {name.lower().removesuffix('s')}" in shown.whole, (words, shown.whole)
+        assert " · ".join(outcome_words(row.outcomes)) in shown.whole, shown.whole
+    trials = sum(row.outcomes.total for row in board.rows)
+    assert (f", {trials:,} trials" in shown.whole) is run.summary.has_repeats
+    assert shown.whole.count(" trials") == run.summary.has_repeats + board.headline.text.count(" trials") + len(
+        [row for row in board.rows if row.cases and row.share.text and "of trials" in shown.whole]
+    )
     assert "…" not in shown.whole
 
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from rejoinder.model.boards import Verdict
 from rejoinder.report.page.assets import style
-from rejoinder.report.page.marks import PARTS, bar_parts, counts_of
+from rejoinder.report.page.marks import bar_parts
 from rejoinder.report.page.markup import Child, Markup, element
-from rejoinder.views.board import Board, BoardRow, Listening, Piece
+from rejoinder.views.board import Board, BoardRow, Listening, Piece, outcome_words
 from rejoinder.views.cases import Run
 from rejoinder.views.rows import RowOutcome
 from rejoinder.views.run import view_run
@@ -75,7 +75,9 @@ def write_card(run: Run, theme: Theme = "light") -> str:
     board = view.board
     lines, size = _headline(board)
     parts: list[Markup] = [element("rect", {"width": WIDTH, "height": HEIGHT, "fill": card.colour("bg")})]
-    cases = f"{count(view.summary.cases or view.summary.by_case.total, 'case')}{view.on_words or _on_it(board)}"
+    cases = f"{view.facts['cases'].said}{view.on_words or _on_it(board)}"
+    if any(row.counted == "trials" for row in board.rows):
+        cases += f", {count(sum(row.outcomes.total for row in board.rows), 'trial')}"
     title = fitting(view.title, 20, _RIGHT - _EDGE - width_of(cases, 20) - 40, bold=True)
     parts.append(card.text(_EDGE, _TOP, 20, title, paint="ink", bold=True))
     parts.append(card.text(_RIGHT, _TOP, 20, cases, paint="ink2", end=True))
@@ -203,21 +205,16 @@ class _Card:
 
 def _counts(row: BoardRow) -> list[str]:
     """`13 first try · 7 recovered · 1 failed`, and the same in fewer words."""
-    counts = counts_of(row.outcomes)
-    told = [_count(words, counts[one]) for one, words in PARTS if counts[one]]
-    unit = ["trials"] if row.counted == "trials" else []
+    told = outcome_words(row.outcomes)
     short = [one.replace(" first try", " first") for one in told]
-    return [" · ".join(parts) for parts in ([*told, *unit], told, short)]
-
-
-def _count(words: str, number: int) -> str:
-    return count(number, "error") if words == "Errors" else f"{figure(number)} {words.lower()}"
+    return [" · ".join(parts) for parts in (told, short)]
 
 
 def _rate_words(row: BoardRow) -> str:
-    """`pass rate 77 to 99`: the figure stands above."""
-    what = "of trials" if row.counted == "trials" else "pass rate"
-    return f"{what} {row.share.bounds}".rstrip()
+    """`pass rate 77 to 99`, `of trials (27 to 69)`: the figure stands above."""
+    if row.counted == "trials":
+        return f"of trials ({row.share.bounds})" if row.share.bounds else "of trials"
+    return f"pass rate {row.share.bounds}".rstrip()
 
 
 def _tokens() -> str:

@@ -138,7 +138,7 @@ def _headline(board: Board, form: Form) -> Iterator[Line]:
 
 
 def _since(since: SinceBaseline | None, form: Form) -> Iterator[Line]:
-    """Is it worse than before?"""
+    """Whether the run is worse than its baseline."""
     if since is not None:
         yield from paragraph(line((f"{safe(since_words(since))}.", _SINCE[since.gate.verdict])), form)
 

@@ -17,7 +17,7 @@ from rejoinder.model import CaseStatus
 from rejoinder.model.clusters import ClusterKey
 from rejoinder.model.figures import GateResult, Rate, RuleResult
 from rejoinder.report.gate import alarm_words, result_words, word_of
-from rejoinder.views.board import Board, BoardRow
+from rejoinder.views.board import Board, BoardRow, outcome_words
 from rejoinder.views.cases import Run, Tried, name_of, tried_cases
 from rejoinder.views.clusters import MOST_CLUSTERS, NEW, shared_clusters, why_words
 from rejoinder.views.conversation import view_conversation
@@ -165,17 +165,18 @@ def _gate(since: SinceBaseline) -> str:
 
 def _result(view: RunView) -> str:
     summary = view.summary
-    parts = [
-        f"{summary.passed_at_once:,} passed on the first try",
-        f"{summary.recovered:,} recovered",
-        f"{summary.failed:,} failed",
-        f"{summary.errors:,} ended in an error",
-    ]
-    parts += [f"{summary.skipped:,} skipped"] if summary.skipped else []
-    parts += [f"{summary.unfinished:,} unfinished"] if summary.unfinished else []
-    parts += [f"{summary.apart:,} in quarantine"] if summary.apart else []
+    counts = {
+        "passed on the first try": summary.passed_at_once,
+        "recovered": summary.recovered,
+        "failed": summary.failed,
+        "ended in an error": summary.errors,
+        "skipped": summary.skipped,
+        "unfinished": summary.unfinished,
+        "in quarantine": summary.apart,
+    }
+    parts = [f"{number:,} {words}" for words, number in counts.items() if number > 0]
     parts += [f"invalid {spoilt_numbers(summary.spoilt)}"] if summary.spoilt and summary.spoilt.conversations else []
-    told = ", ".join(parts)
+    told = ", ".join(parts) or "no conversation ended"
     if summary.has_repeats:
         cases = summary.by_case
         told = f"{view.passed} passed, {cases.failed:,} failed, {cases.errors:,} had errors (trials: {told})"
@@ -197,31 +198,40 @@ def _board(board: Board) -> str:
     lines = "".join(f"| {' | '.join(cells)} |\n" for cells in shown)
     left = len(rows) - MOST_TARGETS
     more = f"{left:,} more {board.what}s\n\n" if left > 0 else ""
-    return f"| {' | '.join(titles)} |\n|---|{'---:|' * len(columns)}\n{lines}\n{more}"
+    return f"| {' | '.join(titles)} |\n|{'---|' * (1 + len(columns))}\n{lines}\n{more}"
 
 
-def _of_listening(name: str) -> Callable[[BoardRow], str]:
-    return lambda row: "" if row.listening is None else str(getattr(row.listening, name))
+def _listens(row: BoardRow) -> str:
+    """`listens, net +88 (+20 to +100)`"""
+    found = row.listening
+    if found is None:
+        return ""
+    return f"{found.word}, net {found.net_words}" if found.net else found.word
+
+
+def _fixed(row: BoardRow) -> str:
+    """`7 of 8, same words 2 of 8`"""
+    told = [row.listening.fixed] if row.listening is not None else []
+    return ", ".join([*told, *([f"same words {row.repeated}"] if row.repeated else [])])
+
+
+def _passed(row: BoardRow) -> str:
+    """`20 of 21, 95% (77 to 99)`; `7 of 10 cases, 31 of 50 trials, 62% of trials (41 to 79)`"""
+    of_trials = " of trials" if row.cases else ""
+    counts = [f"{row.cases} cases", f"{row.passed} trials"] if row.cases else [row.passed]
+    rate = f"{row.share.text}{of_trials} ({row.share.bounds})" if row.share.text else "no rate"
+    return ", ".join([*counts, rate])
 
 
 _COLUMNS: tuple[_Column, ...] = (
-    _Column("Does it listen?", _of_listening("word")),
-    _Column("Follow-ups fixed", _of_listening("fixed")),
-    _Column("Asking again", _of_listening("afresh")),
-    _Column("Net recovery", _of_listening("net_words")),
-    _Column("Same words", lambda row: row.repeated),
-    _Column("Cases passed", lambda row: row.cases),
-    _Column("Passed", lambda row: "" if row.cases else row.passed),
-    _Column("Trials passed", lambda row: row.passed if row.cases else ""),
-    _Column("Pass rate", lambda row: "" if row.cases else row.share.text or "no rate"),
-    _Column("Pass rate of trials", lambda row: row.share.text or "no rate" if row.cases else ""),
-    _Column("95% interval", lambda row: row.share.bounds),
-    _Column("First try", lambda row: f"{row.outcomes.first:,}"),
-    _Column("Recovered", lambda row: f"{row.outcomes.recovered:,}" if row.outcomes.recovered else ""),
-    _Column("Failed", lambda row: f"{row.outcomes.failed:,}"),
-    _Column("Errors", lambda row: f"{row.outcomes.errors:,}" if row.outcomes.errors else ""),
+    _Column("Does it listen?", _listens),
+    _Column("Follow-ups fixed", _fixed),
+    _Column("Asking again", lambda row: "" if row.listening is None else row.listening.afresh),
+    _Column("Passed", _passed),
+    _Column("Outcomes", lambda row: ", ".join(outcome_words(row.outcomes))),
     _Column("Cost", lambda row: money_in_markdown(row.cost)),
 )
+"""Few, so that GitHub shows them without a scroll bar."""
 
 
 def _since(since: SinceBaseline) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How runs stand against their baselines: once for each state of a run, and behind the page if a run is large."""
+"""Comparisons of runs with their baselines: once for each state of a run, and behind the page if a run is large."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_AT_ONCE = 2_000
 MOST_KEPT = 64
 
 
-class Against(Struct, frozen=True):
+class BaselineComparison(Struct, frozen=True):
     since: SinceBaseline | None = None
     """None if there is no baseline, or if a large run is still being compared."""
     known: frozenset[ClusterKey] | None = None
@@ -34,10 +34,10 @@ class Baselines:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._lock = Lock()
-        self._kept: Known[str, Against] = Known(MOST_KEPT)
+        self._kept: Known[str, BaselineComparison] = Known(MOST_KEPT)
         self._finding: set[str] = set()
 
-    def of(self, folder: RunFolder, report: RunReport) -> Against:
+    def of(self, folder: RunFolder, report: RunReport) -> BaselineComparison:
         key = f"{folder.path} {stamp_of(folder.path)} {self._stamp()}"
         found = self._kept.get(key)
         if found is None and report.summary.total <= MOST_AT_ONCE:
@@ -47,9 +47,9 @@ class Baselines:
             return self._first_look(report)
         return found
 
-    def _find(self, key: str, report: RunReport) -> Against:
+    def _find(self, key: str, report: RunReport) -> BaselineComparison:
         since = since_baseline(self._root, report)
-        found = Against(since, None if since is None else since.known)
+        found = BaselineComparison(since, None if since is None else since.known)
         self._kept.put(key, found)
         return found
 
@@ -67,10 +67,10 @@ class Baselines:
             with self._lock:
                 self._finding.discard(key)
 
-    def _first_look(self, report: RunReport) -> Against:
+    def _first_look(self, report: RunReport) -> BaselineComparison:
         """Only the reasons: they take a tenth of a second for 20,000 conversations."""
         newest = next(baselines_before(self._root, report.run), None)
-        return Against(known=None if newest is None else known_reasons(self._root, newest[1].run))
+        return BaselineComparison(known=None if newest is None else known_reasons(self._root, newest[1].run))
 
     def _stamp(self) -> str:
         """Changes when a baseline does."""

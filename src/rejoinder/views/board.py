@@ -49,6 +49,14 @@ class Outcomes(Struct, frozen=True, kw_only=True):
         return self.first + self.recovered + self.failed + self.errors + self.skipped
 
 
+def outcome_words(outcomes: Outcomes) -> list[str]:
+    """`13 first try`, `7 recovered`, `1 failed`, `2 errors`: each outcome that conversations have."""
+    counts = {"first try": outcomes.first, "recovered": outcomes.recovered, "failed": outcomes.failed}
+    told = [f"{number:,} {words}" for words, number in counts.items() if number]
+    told += [count(outcomes.errors, "error")] if outcomes.errors else []
+    return [*told, *([f"{outcomes.skipped:,} not sent"] if outcomes.skipped else [])]
+
+
 def share_of_trials(outcomes: Sequence[Outcomes]) -> str:
     """The share of trials that passed: `70%`; empty if none finished, or if errors hide it."""
     passed = sum(one.first + one.recovered for one in outcomes)

@@ -11,6 +11,7 @@ from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import BudgetUse
 from rejoinder.words.numbers import count, figure, money, plural, seconds, shortened, tokens, when
 from rejoinder.words.runs import id_end
+from rejoinder.words.statuses import EARLY_ENDS
 
 FactKind: TypeAlias = Literal["started", "took", "cases", "tokens", "cost", "targets", "variants", "run"]
 MOST_NAMED = 20
@@ -43,7 +44,11 @@ def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, 
     started = when(receipt.started_at)
     yield "started", "Started", started, "", ""
     yield "took", "Took", _took(receipt, summary), "", ""
-    yield "cases", "Cases", chosen or figure(number), chosen or count(number, "case"), ""
+    if receipt.status in EARLY_ENDS and summary.finished < receipt.planned:
+        ended = f"{summary.finished:,} of {receipt.planned:,}"
+        yield "cases", "Conversations", ended, f"{summary.finished:,} of {count(receipt.planned, 'conversation')}", ""
+    else:
+        yield "cases", "Cases", chosen or figure(number), chosen or count(number, "case"), ""
     whole, short = (f"{about}{tokens(total, whole=whole)}" for whole in (True, False))
     yield "tokens", "Tokens", f"{about}{figure(total)}", whole, short
     yield "cost", "Cost", _cost(summary, receipt.budget, about), "", ""

@@ -260,7 +260,7 @@ def side_words(found: Comparison, side: int) -> str:
 
 
 def side_counts(found: Comparison, side: int) -> str:
-    """`5 of 6`, of which A (0) or B (1) is the share; empty if cases have unequal trials, so that it is another one."""
+    """`5 of 6`; empty if that is not the rate of A (0) or B (1), because cases have unequal trials."""
     rate = (found.a, found.b)[side]
     if found.means is None or not rate.of or abs(found.means[side] - rate.passed / rate.of) >= 0.005:
         return ""

@@ -6,7 +6,7 @@ figures behind it, `.share`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlencode
 
 from rejoinder.model.boards import Verdict
@@ -20,6 +20,8 @@ from rejoinder.words.numbers import figure
 MOST_ROWS = 60
 LONG_HEADLINE = 48
 """A headline with more characters of our own words is smaller."""
+MOST_SHOWN = 4
+"""Rows that are not folded. A fifth one takes hardly more room than the line that opens it."""
 DENSE = 4
 """Boards with this number of rows or more take less room for each."""
 
@@ -35,12 +37,22 @@ def headline(board: Board) -> Markup:
 
 def board_rows(board: Board, prefix: str) -> Markup:
     """`prefix` begins the addresses of the application."""
-    left = len(board.rows) - MOST_ROWS
-    more = element("li", {"class": "about"}, f"and {figure(left)} more") if left > 0 else None
     is_one = len(board.rows) == 1
     rows = [_row(row, prefix, is_one=is_one) for row in board.rows[:MOST_ROWS]]
     kind = " one" if is_one else " dense" if len(board.rows) >= DENSE else ""
-    return element("ol", {"class": f"board{kind}", "id": "board"}, rows, more)
+    shown = len(rows) if len(rows) <= MOST_SHOWN + 1 else MOST_SHOWN
+    return element("ol", {"class": f"board{kind}", "id": "board"}, rows[:shown], _folded(board, rows[shown:]))
+
+
+def _folded(board: Board, rows: Sequence[Markup]) -> Markup | None:
+    """More rows, behind a line that opens them, so that the first failure stays on the first screen."""
+    if not rows:
+        return None
+    left = len(board.rows) - MOST_ROWS
+    more = element("li", {"class": "about"}, f"and {figure(left)} more") if left > 0 else None
+    words = f"{figure(len(rows) + max(0, left))} more {'rows' if '/' in board.what else f'{board.what}s'}"
+    opener = element("summary", None, words)
+    return element("li", None, element("details", {"class": "rest"}, opener, element("ol", None, rows, more)))
 
 
 def _row(row: BoardRow, prefix: str, *, is_one: bool) -> Markup:

@@ -86,10 +86,10 @@ _ABOVE: tuple[NoteKind, ...] = ("origin", "given-up", "spoilt", "budget")
 def _worse(view: RunView, since: SinceBaseline | None, prefix: str) -> Iterator[Child]:
     """Is it worse than before? In the viewer the words lead to both runs side by side."""
     if since is not None:
-        words = element("strong", {"class": "since", "dir": "auto"}, sentence(f"{since_words(since)}."))
-        is_served = prefix.startswith("/") and since.run
+        words = element("strong", {"dir": "auto"}, sentence(f"{since_words(since)}."))
         both = {"href": f"/compare/{since.run}/{view.receipt.id}"}
-        yield [words, " ", element("a", both, "Compare")] if is_served else words
+        link = element("a", both, "Compare") if prefix.startswith("/") and since.run else None
+        yield element("span", {"class": "since"}, words, " ", link)
 
 
 def _sentences(view: RunView) -> Iterator[Child]:
