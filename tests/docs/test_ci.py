@@ -233,7 +233,7 @@ def test_a_gate_decides_where_there_is_a_baseline(
     words = {"PASS": "passed", "FAIL": "failed", "CANNOT TELL": "cannot tell"}[verdict]
     assert comment.splitlines()[1].startswith("## rejoinder: ")
     assert comment.splitlines()[4].startswith(f"> **Gate {words}: ")
-    assert f" Against `main`: {line}." in comment.splitlines()[4] and f" Against `main`: {line}." in summary(github)
+    assert all(f"{line}." in told for told in (comment.splitlines()[4], summary(github)))
     assert comment.count("\n| ❌ `c") == len(lost)
     assert f"- `no-regression` {verdict}: `" in summary(github)
     assert f"{line} against main" in done.log.splitlines()

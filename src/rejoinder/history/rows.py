@@ -12,7 +12,7 @@ from msgspec import Struct
 from rejoinder.history.notes import FILE as NOTES
 from rejoinder.history.notes import read_notes
 from rejoinder.model import Receipt, Summary
-from rejoinder.model.boards import parts_of, verdict_of
+from rejoinder.model.boards import Verdict, parts_of, verdict_of
 from rejoinder.model.history import RowFigures, RunRow
 from rejoinder.model.runs import with_reasons
 from rejoinder.run_files import RunDamaged, lines_of, open_file, refuse_special_files
@@ -77,7 +77,7 @@ def _figures(summary: Summary, receipt: Receipt) -> RowFigures:
     figures: dict[str, Any] = {name: getattr(summary, name) for name in same}
     figures["unfinished"] = max(0, summary.unfinished)
     parts = parts_of(receipt, summary)
-    known = [(one.name, verdict_of(one.part, receipt)) for one in parts[:MOST_PARTS]]
+    known: list[tuple[str, Verdict | None]] = [(one.name, verdict_of(one.part, receipt)) for one in parts[:MOST_PARTS]]
     verdicts = tuple(verdict for _, verdict in known if verdict is not None)
     named = _names(name for name, verdict in known if verdict == "listens") if len(parts) > 1 else ()
     return RowFigures(**figures, listening=verdicts, listeners=named)
