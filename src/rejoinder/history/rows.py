@@ -77,10 +77,12 @@ def _figures(summary: Summary, receipt: Receipt) -> RowFigures:
     figures: dict[str, Any] = {name: getattr(summary, name) for name in same}
     figures["unfinished"] = max(0, summary.unfinished)
     parts = parts_of(receipt, summary)
-    known: list[tuple[str, Verdict | None]] = [(one.name, verdict_of(one.part, receipt)) for one in parts[:MOST_PARTS]]
-    verdicts = tuple(verdict for _, verdict in known if verdict is not None)
+    known: list[tuple[str, Verdict]] = []
+    for one in parts[:MOST_PARTS]:
+        if (verdict := verdict_of(one.part, receipt)) is not None:
+            known.append((one.name, verdict))
     named = _names(name for name, verdict in known if verdict == "listens") if len(parts) > 1 else ()
-    return RowFigures(**figures, listening=verdicts, listeners=named)
+    return RowFigures(**figures, listening=tuple(verdict for _, verdict in known), listeners=named)
 
 
 class _Call(Struct, frozen=True):
