@@ -273,10 +273,10 @@ def test_an_empty_guideline_leaves_nothing(project: Project) -> None:
 
 @spec("R35", "P7")
 def test_unknown_parts_are_passed_over_by_formatting_and_refused_by_validation(project: Project) -> None:
-    message = Message("user", (OtherPart("image", "at"), TextPart("Hi.", "at")), "m")
+    message = Message("user", (OtherPart("sound", "at"), TextPart("Hi.", "at")), "m")
     case = Case(id="c", at="evals[0]", messages=(message,), level=Level())
     assert format_case(case, formatting_for()).question == "Hi."
-    part = {"type": "image", "value": "x.png"}
+    part = {"type": "sound", "value": "x.wav"}
     [error] = project.errors({"evals": [{**messages(text("user", [part])), "outcome": "o"}]})
     assert (error["code"], error["path"]) == ("wrong-type", "evals[0].input_messages[0].content[0].type")
 

@@ -69,6 +69,18 @@ def camel_thinking(body: Raw) -> Raw:
     return body | {"generationConfig": config | {"thinkingConfig": spelled}}
 
 
+def camel_pictures(body: Raw) -> Raw:
+    def spelled(part: Raw) -> Raw:
+        found = next((part[name] for name in ("inline_data", "inlineData") if name in part), None)
+        if found is None:
+            return part
+        data, kind = found["data"], found.get("mime_type") or found["mimeType"]
+        return {"inlineData": {"mimeType": kind, "data": data.replace("-", "+").replace("_", "/")}}
+
+    contents = [content | {"parts": [spelled(part) for part in content["parts"]]} for content in body["contents"]]
+    return body | {"contents": contents}
+
+
 @dataclass(frozen=True)
 class Difference:
     why: str
@@ -129,6 +141,11 @@ DIFFERENCES: dict[str, dict[str, Difference]] = {
         ),
         "contents[], results in a row": Difference(
             "responses to calls of one turn have to be parts of one turn", where("tools"), join_contents, refused=True
+        ),
+        "contents[].parts[].inlineData": Difference(
+            "the client writes these names with underscores and base64 for addresses; the API reads both",
+            where("pictures"),
+            camel_pictures,
         ),
         "generationConfig, empty": Difference(
             "the client sends the object with nothing in it as soon as there is a system instruction",
@@ -314,11 +331,13 @@ def ask_gemini(lab: Lab, messages: Sequence[Raw], options: Raw) -> None:
             name, answer = message["tool_call_id"], {"result": message["content"]}
             response = types.FunctionResponse(id=name, name=names[name], response=answer)
             parts = [types.Part(function_response=response)]
+        elif isinstance(message["content"], list):  # parts of the client's own
+            parts = message["content"]
         else:
             said = message["content"] or not calls
             parts = [types.Part.from_text(text=message["content"])] if said else []
         sent.append(types.Content(role=role, parts=parts + calls))
-    wanted = options if system is None else {"system_instruction": system, **options}
+    wanted: Raw = options if system is None else {"system_instruction": system, **options}
     config = types.GenerateContentConfig(**wanted) if wanted else None
     lab.client("gemini").models.generate_content(model="gemini-2.5-flash", contents=sent, config=config)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rejoinder.engine.toolbox import spoilt
-from rejoinder.model.tools import ToolAnswer
+from rejoinder.model.messages import ToolAnswer
 from tests.kit import Project, Raw, only_run, run, scripted
 from tests.tools import servers
 from tests.tools.suites import calls, suite, told

@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from rejoinder.model.tools import McpTools, ToolAnswer
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import McpTools
 from rejoinder.tools import mcp_server
 from rejoinder.tools.base import ToolFault, Use
 from rejoinder.tools.mcp_server import McpServer
-from tests.kit import Project, assert_gone, case, run_process, scripted, wait_until
+from tests.kit import Project, Raw, assert_gone, case, run_process, scripted, wait_until
 from tests.tools import servers
 
 T = TypeVar("T")
@@ -185,7 +186,7 @@ finally:
 )
 def test_a_flood_costs_little_memory(project: Project, behaviour: str) -> None:
     program = project.write("measured.py", MEASURED)
-    server = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", str(SCRIPT), behaviour]}
+    server: Raw = {"name": "ours", "command": sys.executable, "args": ["-I", "-S", str(SCRIPT), behaviour]}
     server["timeout_seconds"] = 4
     reply = {"tool_calls": [{"name": "look", "arguments": {"word": "a"}}]}
     suite = {"targets": [scripted("bot", reply, "OK")], "target": "bot", "tools": [{"mcp": server}]}

@@ -11,7 +11,8 @@ from typing import Any, Literal, Optional
 import msgspec
 import pytest
 
-from rejoinder.model.tools import PythonTool, ToolAnswer
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import PythonTool
 from rejoinder.tools import python_tool
 from rejoinder.tools.base import ToolFault, Use
 from rejoinder.tools.python_tool import PythonFunction, converted, describe

@@ -99,7 +99,7 @@ class Message(TypedDict):
     role: Literal["system", "user", "assistant", "tool"]
     """The speaker."""
     content: str | Sequence[str | Part | Mapping[str, Value]]
-    """A text, or a list of texts and files."""
+    """A text, or a list of texts, files and pictures."""
     tool_calls: NotRequired[Sequence[MessageToolCall | Mapping[str, Value]]]
     """The tools that an assistant's message calls."""
     tool_call_id: NotRequired[str]
@@ -107,12 +107,13 @@ class Message(TypedDict):
 
 
 class Part(TypedDict):
-    """A text, or a file of the project."""
+    """A text, or a file or picture of the project."""
 
-    type: Literal["text", "file"]
+    type: Literal["text", "file", "image"]
     """The kind of the part."""
     value: str
-    """The text, or the file's path from the suite's folder, a folder above it or the working directory."""
+    """The text, or the path of the file or picture from the suite's folder, a folder above it or the working
+    directory. A picture may also be a data URL."""
 
 
 class MessageToolCall(TypedDict):

@@ -94,6 +94,7 @@ def _lines(one: Recording) -> list[str]:
     lines = [f"{one.asked} {one.of}, turn {one.turn}", *([f"model {one.model}"] if one.model else [])]
     for message in one.messages:
         lines += [f"{message.role}:", *message.content.split("\n")]
+        lines += [f"picture {picture.digest} {picture.name}" for picture in message.pictures if picture.digest]
         lines += [f"calls {call.name} {call.arguments}" for call in message.tool_calls]
     lines += one.text.split("\n") if one.text else []
     lines += [f"output schema {one.output_schema}"] if one.output_schema else []

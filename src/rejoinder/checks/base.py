@@ -33,7 +33,8 @@ from rejoinder.model import (
     Workspace,
     kind_of,
 )
-from rejoinder.model.tools import Offered, ToolAnswer
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Offered
 
 T = TypeVar("T")
 

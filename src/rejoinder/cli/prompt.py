@@ -19,6 +19,7 @@ from rejoinder.formatting.prompt import diagnose_reference, format_case
 from rejoinder.formatting.steps import format_plan
 from rejoinder.model import (
     Attached,
+    AttachedPicture,
     Case,
     Diagnostic,
     Formatting,
@@ -286,9 +287,11 @@ def _later_turns(case: Case, formatting: Formatting) -> Iterator[dict[str, Any]]
         yield {"step": number, "of": len(steps), "name": step.name, "messages": messages}
 
 
-def _as_written(piece: str | Quote | Attached) -> str:
+def _as_written(piece: str | Quote | Attached | AttachedPicture) -> str:
     if isinstance(piece, str):
         return piece
+    if isinstance(piece, AttachedPicture):
+        return piece.reference
     if isinstance(piece, Attached):
         return piece.text
     if piece.what == "extracted":

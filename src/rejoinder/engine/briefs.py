@@ -40,7 +40,7 @@ def _brief_of(prepared: Prepared, ask: Ask) -> Brief:
         prompt=question,
         system_prompt=system.removesuffix(guidelines_block(prompt.guidelines)).rstrip(),
         guidelines=prompt.guidelines,
-        files=attached_files(case, formatting),
+        files=attached_files(case, formatting, prepared.suite.pictures),
     )
 
 

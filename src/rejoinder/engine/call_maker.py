@@ -78,7 +78,7 @@ class CallMaker:
             _add(self._state, fork.system)
         if ask.turn > 1 or prepared.has_simulated_opening:
             for message in ask.messages[-ask.new :]:
-                _add(self._state, message.content)
+                _add_message(self._state, message)
         if ask.window is not None:
             _add(self._state, f"the last {ask.window} turns")
         key = Key("candidate", self._state.hexdigest())
@@ -94,7 +94,7 @@ class CallMaker:
         state = self._first_state()
         if self._job.prepared.has_simulated_opening:
             for message in ask.messages:
-                _add(state, message.content)
+                _add_message(state, message)
         self._turn, self._again = state, 1
         key = Key("candidate", state.hexdigest(), 1)
         part = _Part(f"{self._strand} {_CONTROL}", 0)
@@ -134,7 +134,7 @@ class CallMaker:
         state = self._state.copy()
         state.update(kind.encode() + b" " + identity_of(target))
         for message in messages:
-            _add(state, message.content)
+            _add_message(state, message)
         if schema := schema_of(self._job.prepared.case, kind, target):
             _add(state, schema)
         return self._call(self._numbered(kind, state), target, turn, messages=messages, number=number)
@@ -214,6 +214,14 @@ class CallMaker:
         if self._offered:
             _add(state, msgspec.json.encode(self._offered).decode())
         return state
+
+
+def _add_message(state: blake2b, message: ChatMessage) -> None:
+    """The text of a message, and what its pictures show. What a tool shows is known by the tool's call."""
+    _add(state, message.content)
+    for picture in message.pictures:
+        if picture.digest:
+            _add(state, f"picture {picture.digest}")
 
 
 def _add(state: blake2b, text: str) -> None:

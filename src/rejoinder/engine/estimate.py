@@ -17,6 +17,7 @@ from rejoinder.formatting.users import format_user
 from rejoinder.model import (
     AnyCheck,
     Attached,
+    AttachedPicture,
     Case,
     Compare,
     ConversationCheck,
@@ -40,12 +41,11 @@ from rejoinder.model import (
     walk_check,
 )
 from rejoinder.model.estimates import Role, RunBounds, TargetBounds
+from rejoinder.model.messages import CHARACTERS_A_TOKEN
 from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
 from rejoinder.runs.options import RunOptions
 from rejoinder.validation.roles import find_embedder, find_target, judge_for
-
-CHARACTERS_A_TOKEN = 4
 
 
 class Effort(Struct, frozen=True):
@@ -125,7 +125,7 @@ def estimate(suites: list[Suite], options: RunOptions) -> Estimate:
         target.tools += [tool.name for tool in prepared.tools if tool.name not in target.tools]
         target.most_calls += trials * calls
         target.most_replies_sent += trials * (calls * (calls - 1) // 2)
-        first = sum(len(message.content) for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
+        first = sum(message.length for message in prepared.opening.messages) // CHARACTERS_A_TOKEN + 1
         target.least_input_tokens += trials * first * least.turns
         target.most_input_tokens += trials * (first * calls + _said_again(prepared.case, calls))
         judges = total.judge_calls
@@ -397,9 +397,15 @@ def _longest_prompt(case: Case) -> int:
     return max(said, default=0) // CHARACTERS_A_TOKEN + 1
 
 
-def _length(pieces: Iterable[str | Quote | Attached]) -> int:
-    """Characters of words; what they quote is not known."""
-    return sum(len(one) if isinstance(one, str) else len(one.text) for one in pieces if not isinstance(one, Quote))
+def _length(pieces: Iterable[str | Quote | Attached | AttachedPicture]) -> int:
+    """Characters of words; what they quote is not known. A picture counts for the characters of its tokens."""
+    return sum(_length_of(one) for one in pieces if not isinstance(one, Quote))
+
+
+def _length_of(piece: str | Attached | AttachedPicture) -> int:
+    if isinstance(piece, AttachedPicture):
+        return piece.picture.tokens * CHARACTERS_A_TOKEN
+    return len(piece) if isinstance(piece, str) else len(piece.text)
 
 
 def _all_levels(level: Level) -> list[Level]:

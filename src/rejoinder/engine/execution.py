@@ -30,6 +30,7 @@ from rejoinder.runs.earlier import EarlierRuns
 from rejoinder.runs.folder import RunFolder, create_grades, create_run, write_lines
 from rejoinder.runs.journal import History
 from rejoinder.runs.options import RunOptions
+from rejoinder.runs.pictures import keep_pictures
 from rejoinder.runs.receipt import case_lines, now, store_suites
 from rejoinder.runs.report import RunReport, count_results
 from rejoinder.runs.results import ResultWriter
@@ -86,6 +87,7 @@ def start(suites: list[Suite], options: RunOptions, observer: Observer | None, o
                 raise UsageError("no case is selected, so nothing was sent", "Check --case, --tag and --limit.")
             folder.write("suite.json", store_suites(suites, origin.resumed_with or options, root), setup.mask)
             write_lines(folder.path / "cases.jsonl", case_lines(suites), setup.mask)
+            keep_pictures(folder.path, setup.survey.pictures)
             if reason := write_seal(folder.path, folder.id) if origin.sealed else "it is made from a copy without one":
                 folder.log(f"without a seal: {reason}")
             write_checksums(folder.path, folder.id)

@@ -21,6 +21,7 @@ from rejoinder.engine.budget import Budget, BudgetReached
 from rejoinder.engine.calls import Call, NoAnswer
 from rejoinder.engine.journal_writer import Journal
 from rejoinder.engine.kept import Kept
+from rejoinder.engine.picture_data import PictureData
 from rejoinder.engine.retries import Decision, Refusals, Retries, Tries, decide_retry
 from rejoinder.engine.targets import OpenTarget, OpenTargets
 from rejoinder.engine.webhooks import Webhooks
@@ -69,6 +70,7 @@ class Live:
         self._journal = journal
         self._budget = budget
         self._webhooks = Webhooks()
+        self._pictures = PictureData()
         self._stopped = asyncio.Event()
         self._local = asyncio.Semaphore(programs_at_once(max(MOST_LOCAL, os.cpu_count() or 1)))
         self._on_retry = on_retry
@@ -185,7 +187,8 @@ class Live:
     async def _ask(self, opened: OpenTarget, request: Request) -> Reply:
         opened.state.sends()
         try:
-            reply = await ask_within(opened.timeout_s, opened.provider, request)
+            sent = request if opened.info.agent else self._pictures.filled(request, opened.suite.pictures)
+            reply = await ask_within(opened.timeout_s, opened.provider, sent)
         except ProviderError as error:
             cause = error if opened.service is None else await opened.service.explain(error)
             if opened.keeper is not None and cause.pressure is None and not was_turned_away(cause.type, cause.status):

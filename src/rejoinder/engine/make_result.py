@@ -200,9 +200,17 @@ def _breakdown(turns: tuple[Turn, ...]) -> Cost | None:
 def _turn_results(turns: tuple[Turn, ...], target: Target, include_messages: bool) -> tuple[TurnResult, ...]:
     results: list[TurnResult] = []
     before: tuple[ChatMessage, ...] = ()
+    shown: set[int] = set()
+    """The messages with pictures that earlier turns had."""
     for turn in turns:
         sent = _difference(before, turn.messages) if include_messages else None
-        results.append(_turn_result(turn, target, sent))
+        result = _turn_result(turn, target, sent)
+        new = [one for one in turn.messages if one.pictures and one.role == "user" and id(one) not in shown]
+        if new:
+            shown.update(map(id, new))
+            pictures = tuple(picture for message in new for picture in message.pictures)
+            result = structs.replace(result, pictures=pictures)
+        results.append(result)
         before = turn.messages
     return tuple(results)
 

@@ -17,11 +17,13 @@ from rejoinder.engine.effects import Opening
 from rejoinder.errors import UsageError
 from rejoinder.formatting.prompt import format_case
 from rejoinder.formatting.steps import format_plan
+from rejoinder.formatting.turns import picture_reference
 from rejoinder.model import (
     Case,
     Compare,
     Custom,
     FilePart,
+    ImagePart,
     Message,
     Mode,
     Prompt,
@@ -31,11 +33,13 @@ from rejoinder.model import (
     Target,
     TextPart,
     file_in_project,
+    pictures_of,
     title_of,
     walk_case,
 )
 from rejoinder.model.chosen_names import ChosenNames, chosen_names
 from rejoinder.model.forks import Fork
+from rejoinder.model.pictures import Picture
 from rejoinder.model.providers import row_of
 from rejoinder.model.results import Place
 from rejoinder.model.runs import ChosenCases
@@ -49,6 +53,7 @@ from rejoinder.validation.roles import (
     Pair,
     find_embedding_fault,
     find_output_schema_fault,
+    find_pictures_fault,
     find_provider_fault,
     find_state_fault,
     find_target,
@@ -247,6 +252,8 @@ class Survey(Struct, frozen=True):
     """None where all cases are run."""
     tools: list[tuple[Suite, Tool]] = []
     """Every tool that is declared for a case that is run."""
+    pictures: list[tuple[Picture, dict[str, str]]] = []
+    """Every picture of the cases that are run, once, with the files of its suite's pictures."""
 
 
 def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
@@ -273,17 +280,23 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     judges_itself = False
     coded: dict[str, Suite] = {}
     tools: dict[tuple[str, bytes], tuple[Suite, Tool]] = {}
+    pictures: dict[tuple[str, str], tuple[Picture, dict[str, str]]] = {}
     chosen, last = 0, None
     for pair in pairs(suites, selection):
         count += trials_of(pair.case, options)
         is_next, last = _is_next(pair.suite, pair.case, last)
         chosen += is_next
-        if _called(pair.suite, pair.target) in speaking and is_plain(pair.case):
+        shown = [picture for picture, _ in pictures_of(pair.case)] if pair.suite.pictures else []
+        for picture in shown:
+            pictures.setdefault((pair.suite.path, picture.digest), (picture, pair.suite.pictures))
+        if not shown and _called(pair.suite, pair.target) in speaking and is_plain(pair.case):
             continue  # as nearly all rows of a large data set
         for tool in tools_of(pair):
             tools.setdefault((pair.suite.path, msgspec.json.encode(tool)), (pair.suite, tool))
         others = list(other_targets(pair))
         _refuse(pair, others, no_code=options.trust.no_code)
+        if shown and (fault := find_pictures_fault(pair, shown)) is not None:
+            raise fault
         if pair.suite.path not in coded and _runs_python(pair, others):
             coded[pair.suite.path] = pair.suite
         judges_itself = judges_itself or pair.target.name in (judge.name for judge in judges_of(pair))
@@ -297,7 +310,7 @@ def survey_plan(suites: list[Suite], options: RunOptions) -> Survey:
     embedders = [target for place, (_, target) in found.items() if place not in speaking]
     part = ChosenCases(chosen, every) if chosen < every else None
     runs = list(found.values()), threads, judges_itself, embedders, list(coded.values())
-    return Survey(count, *runs, part, list(tools.values()))
+    return Survey(count, *runs, part, list(tools.values()), list(pictures.values()))
 
 
 def _runs_python(pair: Pair, others: list[Target]) -> bool:
@@ -374,7 +387,7 @@ def prepare(pair: Pair, suite_name: str, target_identity: bytes) -> Prepared:
         case.followups,
         case.max_turns,
         control=case.control,
-        plan=None if case.plan is None else format_plan(case.plan, suite.formatting),
+        plan=None if case.plan is None else format_plan(case.plan, suite.formatting, target.mode),
         user=case.user,
         conversation_checks=case.conversation_checks,
         reply=case.reply,
@@ -403,7 +416,12 @@ def _forked(pair: Pair, fork: Fork) -> Pair:
     if user is not None:
         last = last if user.opening else len(messages)
         user = structs.replace(user, opening=fork.prompt)
-    messages[last:] = [Message("user", (TextPart(fork.prompt, at),), at), *messages[last + 1 :]]
+    replaced = messages[last].parts if last < len(messages) else ()
+    pictures = tuple(part for part in replaced if isinstance(part, ImagePart) and part.picture is not None)
+    words = fork.prompt
+    for picture in pictures:  # they stay, and so do not stand in the words as well
+        words = words.replace(picture_reference(picture.picture.name, "lm"), "") if picture.picture else words
+    messages[last:] = [Message("user", (*pictures, TextPart(words, at)), at), *messages[last + 1 :]]
     return structs.replace(pair, case=structs.replace(pair.case, messages=tuple(messages), user=user))
 
 

@@ -23,7 +23,7 @@ from rejoinder.engine.effects import Ask, Effect, Grade, Simulate, Stop
 from rejoinder.engine.embeddings import Embeddings
 from rejoinder.engine.plan import Job, Prepared
 from rejoinder.engine.tool_rounds import ToolRounds
-from rejoinder.formatting.judge import gather_evidence
+from rejoinder.formatting.judge import gather_evidence, with_pictures
 from rejoinder.formatting.prompt import format_case
 from rejoinder.formatting.users import format_user
 from rejoinder.model import (
@@ -44,9 +44,10 @@ from rejoinder.model import (
     Verdict,
 )
 from rejoinder.model.checks import ReplyPart
-from rejoinder.model.tools import Offered, ToolAnswer, declared_in
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Offered, declared_in
 from rejoinder.runs.journal import JournalError, Told
-from rejoinder.validation.roles import find_embedder, find_target, judge_for
+from rejoinder.validation.roles import find_embedder, find_target, judge_for, sees_pictures
 
 
 class PlayError(Exception):
@@ -301,6 +302,9 @@ class _Port:
         judge = judge_for(self._job.prepared, target)
         if judge is None:
             return _no_target(target)
+        shown = [one for message in self._effect.messages if message.role == "user" for one in message.pictures]
+        if shown:
+            messages = with_pictures(messages, shown, seen=sees_pictures(judge, shown))
         number = next(self._numbers, None)
         return self._answer(self._maker.of_target("judge", judge, self._effect.turn, messages, number))
 

@@ -24,6 +24,7 @@ from rejoinder.engine.retrace import recorded_conversation
 from rejoinder.engine.setup import Setup
 from rejoinder.engine.sources import RunSources, refuse_closed
 from rejoinder.engine.spent import read_spent
+from rejoinder.engine.worker import folder_failure
 from rejoinder.errors import UsageError
 from rejoinder.model import CaseName, Receipt, Status, Suite, judge_case
 from rejoinder.model.forks import Fork
@@ -33,6 +34,7 @@ from rejoinder.runs.folder import RunBusy, runs_folder
 from rejoinder.runs.names import case_name_of, suites_called
 from rejoinder.runs.options import GRADE, MERGE, REPLAY, RunOptions, grown_options, refuse_contradictions, settled
 from rejoinder.runs.parts import refuse_other_run
+from rejoinder.runs.pictures import keep_pictures
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport, read_run
 from rejoinder.runs.state import state_of
@@ -185,6 +187,10 @@ def resume_run(
             opened.enter_context(_held(earlier.recorded[0]))
         setup = Setup(suites, options)
         opened.callback(setup.close)
+        try:
+            keep_pictures(folder.path, setup.survey.pictures)
+        except OSError as error:
+            raise folder_failure(folder, error) from None
         setup.refuse_other_models(folder.id, {target.name: target.model for target in run.targets})
         sources = RunSources(setup, earlier, _prefix_of(recorded, run, options))
         opened.callback(sources.close)

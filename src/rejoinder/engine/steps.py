@@ -21,6 +21,7 @@ from rejoinder.engine.talk import (
 )
 from rejoinder.model import (
     AskedBy,
+    AttachedPicture,
     ChatMessage,
     FollowUp,
     Item,
@@ -37,6 +38,7 @@ from rejoinder.model import (
     reaches,
     weighted_mean,
 )
+from rejoinder.model.pictures import Picture
 
 MOST_TURNS_OF_ALL = 20
 """With `followups: all` the tree can be wide, so there is a limit even where the author sets none."""
@@ -144,7 +146,7 @@ def by_plan(talk: Talk, plan: Plan, rest: Rest) -> Part[Ended]:
                 results.append(_skipped(number, step))
                 continue
             if number > 1:
-                messages = [ChatMessage(words.role, talk.fill(_texts(words))) for words in step.says]
+                messages = [_message(talk, words) for words in step.says]
                 talk.say(messages, "\n\n".join(message.content for message in messages))
             before = len(talk.turns)
             ended = yield from answer_back(talk, step, Cause(number, step.name or None))
@@ -173,8 +175,17 @@ def _skipped(number: int, step: Step) -> StepResult:
     return StepResult(number, step.name or None, "skipped", 0.0 if has_checks else None)
 
 
-def _texts(words: Words) -> tuple[str | Quote, ...]:
-    return tuple(piece for piece in words.pieces if isinstance(piece, str | Quote))
+def _message(talk: Talk, words: Words) -> ChatMessage:
+    """The message of a planned turn, with pictures in the places of their references."""
+    content, pictures = "", list[Picture]()
+    for piece in words.pieces:
+        if isinstance(piece, AttachedPicture):
+            place = len(content), len(content) + len(piece.reference)
+            pictures.append(structs.replace(piece.picture, at=place))
+            content += piece.reference
+        elif isinstance(piece, str | Quote):
+            content += talk.fill((piece,))
+    return ChatMessage(words.role, content, pictures=tuple(pictures))
 
 
 def _status(ended: Ended, turns: list[Turn]) -> StepStatus:

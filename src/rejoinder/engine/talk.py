@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.engine.effects import Answer, Ask, Effect, Grade, Opening, Stop
 from rejoinder.engine.levels import fill_in, what_failed
@@ -201,8 +201,21 @@ def _take_fork(history: list[ChatMessage], prompt: str, fork: Fork) -> str:
     if fork.prompt is None:
         return prompt
     last = max(place for place, message in enumerate(history) if message.role == "user")
-    history[last] = ChatMessage("user", fork.prompt)
-    return fork.prompt
+    history[last] = said = _with_pictures(fork.prompt, history[last])
+    return said.content
+
+
+def _with_pictures(text: str, before: ChatMessage) -> ChatMessage:
+    """Other words with the pictures of a message: where the words refer to them, else in front."""
+    references = [before.content[slice(*(picture.at or (0, 0)))] for picture in before.pictures]
+    missing = [reference for reference in references if reference not in text]
+    content = "\n".join((*missing, text))
+    starts = [content.index(reference) for reference in references]
+    pictures = tuple(
+        structs.replace(picture, at=(start, start + len(reference)))
+        for picture, reference, start in zip(before.pictures, references, starts, strict=True)
+    )
+    return ChatMessage("user", content, pictures=pictures)
 
 
 def heard(talk: Talk, ask: Ask, reply: Answer) -> Asked:

@@ -236,7 +236,7 @@ class OpenTarget:
         from rejoinder.providers.bounds import bounds_of
 
         bounds = bounds_of(outgoing.body, embeds=request.embed is not None)
-        return bounds.input_tokens, bounds.output_tokens
+        return bounds.input_tokens + request.most_tokens_of_pictures, bounds.output_tokens
 
     def cache_material(self, request: Request) -> bytes:
         """All that an answer to the request depends on, as far as it is visible: what goes out, and where to."""

@@ -16,15 +16,8 @@ from rejoinder.engine.effects import Ask, Stop
 from rejoinder.engine.plan import Job
 from rejoinder.engine.toolbox import LONGEST_NAME, Planned, Toolbox, Used, messages_of, used, whole_turn
 from rejoinder.model import NO_RECORDING, ChatMessage, Failure, Outcome, Reply, ToolCall
-from rejoinder.model.tools import (
-    Listed,
-    ScriptedTool,
-    ToolAnswer,
-    has_several,
-    is_conversations_own,
-    own_name,
-    tool_named,
-)
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Listed, ScriptedTool, has_several, is_conversations_own, own_name, tool_named
 from rejoinder.tools.base import Listing, Use, listed_of, read_answer, read_listed
 
 Answer: TypeAlias = Callable[..., Awaitable[Reply | Failure | Stop]]

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from rejoinder.engine.plan import Job
 from rejoinder.json_values import decoded
 from rejoinder.model import ChatMessage, Reply, ToolCall
+from rejoinder.model.messages import ToolAnswer
 from rejoinder.model.tools import (
     NOT_CALLED,
     Fault,
@@ -25,7 +26,6 @@ from rejoinder.model.tools import (
     McpTools,
     Offered,
     Tool,
-    ToolAnswer,
     offered_name,
 )
 from rejoinder.spelling import did_you_mean

@@ -10,7 +10,7 @@ earlier answers in it: there headers get a backslash, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, pairwise
 
@@ -29,6 +29,7 @@ from rejoinder.model import (
     Evidence,
     FilePart,
     Formatting,
+    ImagePart,
     Judged,
     JudgePrompt,
     JudgeVariable,
@@ -45,6 +46,7 @@ from rejoinder.model import (
     trim,
     walk_check,
 )
+from rejoinder.model.pictures import Picture
 
 SYSTEM_TEXT = """\
 You are grading an answer. Reply with one JSON object and nothing else: a value of your own for each key.
@@ -151,6 +153,24 @@ def format_judge_prompt(judge: Judged, case: Case, prompt: Prompt, reply: str) -
     return _filled(judge, _values(case, prompt, reply, criteria), later=prompt.later, template=template)
 
 
+def with_pictures(
+    messages: tuple[ChatMessage, ...], pictures: Sequence[Picture], *, seen: bool
+) -> tuple[ChatMessage, ...]:
+    """A judge's messages with the pictures that the target was shown, or a note that they are missing."""
+    place = next(place for place, one in enumerate(messages) if one.role == "user")
+    asked, many = messages[place], len(pictures) > 1
+    if seen:
+        note = "They follow in the order of their references" if many else "It follows, as the target was shown it"
+        shown = tuple(structs.replace(picture, at=None) for picture in pictures)
+    else:
+        note = f"You cannot see {'them' if many else 'it'}: judge by what the texts say, and guess nothing"
+        shown = ()
+    what = f"The conversation has {len(pictures)} pictures." if many else "The conversation has a picture."
+    content = f"{asked.content}\n\n[[ ## pictures ## ]]\n{what} {note}."
+    told = structs.replace(asked, content=content, pictures=shown)
+    return (*messages[:place], told, *messages[place + 1 :])
+
+
 def format_comparison(judge: Compare, case: Case, prompt: Prompt, answers: tuple[str, str]) -> JudgePrompt:
     """The judge's prompt about two answers, in this order."""
     values = _values(case, prompt, "", judge.criteria)
@@ -220,6 +240,8 @@ def _segments(case: Case, guidelines: Collection[str]) -> Iterator[Segment]:
             yield Segment("text", value=part.text)
         elif isinstance(part, FilePart) and (part.resolved or part.path) not in guidelines:
             yield Segment("file", path=part.path, text=part.text or "", resolved_path=part.resolved or "")
+        elif isinstance(part, ImagePart) and part.picture is not None:
+            yield Segment("image", path=part.picture.name, resolved_path=part.resolved or "")
 
 
 def _values(case: Case, prompt: Prompt, reply: str, criteria: str | None) -> dict[str, str]:

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from msgspec import structs
 
 from rejoinder.formatting.turns import (
+    Joined,
     Piece,
     Turn,
     Turns,
     diagnose_file,
     has_marker_line,
     marker_for,
+    picture_reference,
     render_file,
     render_transcript_piece,
     take_turns,
@@ -36,6 +38,7 @@ from rejoinder.model import (
     TextPart,
     trim,
 )
+from rejoinder.model.pictures import Picture
 
 
 def format_case(case: Case, options: Formatting, mode: Mode = "lm") -> Prompt:
@@ -54,7 +57,8 @@ def _format_messages(case: Case, options: Formatting, mode: Mode) -> Prompt:
     turns = take_turns(case.messages, options)
     marked = needs_markers(turns.turns, options)
     shown = (marked_turns if marked else flat_turns)(turns.turns, options, mode)
-    question = write_transcript(shown, options) if marked else write_flat(shown)
+    joined = join_transcript(shown, options) if marked else join_flat(shown)
+    question = joined.text
     guidelines = write_guidelines(turns, options)
 
     own_prompt = trim(case.system_prompt)
@@ -62,7 +66,7 @@ def _format_messages(case: Case, options: Formatting, mode: Mode) -> Prompt:
     has_chat = marked and options.has_chat_prompt and mode == "lm"
     chat = write_chat(turns.turns, options, own_prompt, guidelines) if has_chat else None
     if chat is None:
-        messages = write_flat_request(question, prompt, guidelines)
+        messages = write_flat_request(question, prompt, guidelines, joined.pictures)
     elif prompt == own_prompt or (guidelines and not options.default_before_guidelines):
         messages = chat
     else:
@@ -185,9 +189,9 @@ def marked_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> li
     """The turns of a marked transcript, without their markers."""
     shown: list[ChatMessage] = []
     for turn in turns:
-        parts = _parts(turn, options, mode, attached=options.attached_in_turns)
+        parts = _parts(turn, options, mode, "\n", attached=options.attached_in_turns)
         if parts and (turn.visible or options.guideline_only_turns):
-            shown.append(ChatMessage(turn.role, "\n".join(parts)))
+            shown.append(ChatMessage(turn.role, parts.text, pictures=parts.pictures))
     return shown
 
 
@@ -199,18 +203,28 @@ def flat_turns(turns: tuple[Turn, ...], options: Formatting, mode: Mode) -> list
     chosen = turns if options.flat_shows_all or not visible else visible
     shown: list[ChatMessage] = []
     for turn in chosen:
-        parts = _parts(turn, options, mode, attached=options.attached_in_flat)
+        parts = _parts(turn, options, mode, "\n\n", attached=options.attached_in_flat)
         if parts:
-            shown.append(ChatMessage(turn.role, "\n\n".join(parts)))
+            shown.append(ChatMessage(turn.role, parts.text, pictures=parts.pictures))
     return shown
 
 
 def write_transcript(turns: list[ChatMessage], options: Formatting) -> str:
-    return "\n\n".join(f"{marker_for(turn.role, options.marker)}\n{turn.content}" for turn in turns)
+    return join_transcript(turns, options).text
 
 
-def write_flat(turns: list[ChatMessage]) -> str:
-    return "\n\n".join(turn.content for turn in turns)
+def join_transcript(turns: list[ChatMessage], options: Formatting) -> Joined:
+    joined = Joined("\n\n")
+    for turn in turns:
+        joined.add(turn.content, turn.pictures, head=f"{marker_for(turn.role, options.marker)}\n")
+    return joined
+
+
+def join_flat(turns: list[ChatMessage]) -> Joined:
+    joined = Joined("\n\n")
+    for turn in turns:
+        joined.add(turn.content, turn.pictures)
+    return joined
 
 
 def write_guidelines(turns: Turns, options: Formatting) -> str:
@@ -222,12 +236,16 @@ def _header(path: str, options: Formatting) -> str:
     return re.split(r"[/\\]", path)[-1] if options.guidelines_by_base_name else path
 
 
-def _parts(turn: Turn, options: Formatting, mode: Mode, *, attached: bool) -> list[str]:
+def _parts(turn: Turn, options: Formatting, mode: Mode, between: str, *, attached: bool) -> Joined:
     pieces = turn.pieces if attached else tuple(piece for piece in turn.pieces if piece.kind != "attached")
+    joined = Joined(between)
     if all(piece.kind == "empty" for piece in pieces):  # a reference to nothing does not make a turn
-        return []
-    rendered = (render_transcript_piece(piece, options, mode) for piece in pieces)
-    return [part for part in rendered if part is not None]
+        return joined
+    for piece in pieces:
+        rendered = render_transcript_piece(piece, options, mode)
+        if rendered is not None:
+            joined.add_piece(rendered, piece.picture)
+    return joined
 
 
 def guidelines_block(guidelines: str) -> str:
@@ -243,7 +261,8 @@ def write_chat(
     leading = True
     for turn in turns:
         leading = leading and turn.role == "system"
-        content = _content(turn, options, leading)
+        joined = _content(turn, options, leading)
+        content = joined.text
         # A tool's result without words is a result all the same: an API refuses a call that has none.
         answers = turn.role == "tool" and turn.tool_call_id and not options.later_roles_as_assistant
         if not (content or turn.tool_calls or answers):
@@ -253,13 +272,16 @@ def write_chat(
         elif turn.role in ("system", "tool") and options.later_roles_as_assistant:
             rest.append(ChatMessage("assistant", f"{marker_for(turn.role, options.marker)}\n{content}"))
         else:
-            rest.append(ChatMessage(turn.role, content, turn.tool_calls, turn.tool_call_id))
+            rest.append(ChatMessage(turn.role, content, turn.tool_calls, turn.tool_call_id, joined.pictures))
     return (*_system(blocks), *rest)
 
 
-def write_flat_request(question: str, system_prompt: str, guidelines: str) -> tuple[ChatMessage, ...]:
+def write_flat_request(
+    question: str, system_prompt: str, guidelines: str, pictures: tuple[Picture, ...] = ()
+) -> tuple[ChatMessage, ...]:
     """The list for a request without `chat_prompt`: at most one system message, and the question."""
-    return (*_system([system_prompt, guidelines_block(guidelines)]), ChatMessage("user", question))
+    system = _system([system_prompt, guidelines_block(guidelines)])
+    return (*system, ChatMessage("user", question, pictures=pictures))
 
 
 def _system(blocks: list[str]) -> list[ChatMessage]:
@@ -267,19 +289,25 @@ def _system(blocks: list[str]) -> list[ChatMessage]:
     return [ChatMessage("system", text)] if text else []
 
 
-def _content(turn: Turn, options: Formatting, leading: bool) -> str:
+def _content(turn: Turn, options: Formatting, leading: bool) -> Joined:
     """A turn's content. Leading system messages keep their references under every profile that has a chat prompt."""
+    joined = Joined("\n")
     if not (turn.visible or (turn.shown and (options.guideline_only_turns or leading))):
-        return ""
+        return joined
     keep_attached = options.attached_in_chat or leading
-    return "\n".join(_part(piece, options) for piece in turn.pieces if _stays(piece, keep_attached))
+    for piece in turn.pieces:
+        if _stays(piece, keep_attached):
+            joined.add_piece(_part(piece, options), piece.picture)
+    return joined
 
 
 def _stays(piece: Piece, keep_attached: bool) -> bool:
-    return piece.kind in ("text", "file") or (piece.kind == "attached" and keep_attached)
+    return piece.kind in ("text", "file", "image") or (piece.kind == "attached" and keep_attached)
 
 
 def _part(piece: Piece, options: Formatting) -> str:
     if piece.kind == "attached":
         return f"<Attached: {piece.path}>"
+    if piece.kind == "image":
+        return picture_reference(piece.path, "lm")
     return piece.text if piece.kind == "text" else render_file(piece.path, piece.text, options.chat_file_style)

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rejoinder.formatting.globs import is_guideline_file
 from rejoinder.model import (
@@ -19,6 +19,7 @@ from rejoinder.model import (
     FilePart,
     FileStyle,
     Formatting,
+    ImagePart,
     Message,
     Mode,
     Part,
@@ -27,8 +28,10 @@ from rejoinder.model import (
     ToolCall,
     trim,
 )
+from rejoinder.model.pictures import Picture
 
-Kind: TypeAlias = Literal["text", "file", "attached", "empty"]
+Kind: TypeAlias = Literal["text", "file", "image", "attached", "empty"]
+_VISIBLE: tuple[Kind, ...] = ("text", "file", "image")
 
 
 class Piece(Struct, frozen=True):
@@ -38,6 +41,7 @@ class Piece(Struct, frozen=True):
     text: str
     path: str = ""
     resolved: str | None = None
+    picture: Picture | None = None
 
 
 class Turn(Struct, frozen=True):
@@ -49,7 +53,7 @@ class Turn(Struct, frozen=True):
     @property
     def visible(self) -> bool:
         for piece in self.pieces:  # noqa: SIM110 - asked several times for every turn of every case
-            if piece.kind in ("text", "file"):
+            if piece.kind in _VISIBLE:
                 return True
         return False
 
@@ -87,6 +91,8 @@ def _process(part: Part, options: Formatting) -> Piece | None:
     if isinstance(part, TextPart):
         text = trim(part.text)
         return Piece("text", text) if text else None
+    if isinstance(part, ImagePart):
+        return part.picture and Piece("image", "", part.picture.name, part.resolved, part.picture)
     if not isinstance(part, FilePart) or part.text is None:
         return None
     text = trim(part.text)
@@ -118,8 +124,10 @@ def render_transcript_piece(piece: Piece, options: Formatting, mode: Mode) -> st
     """A piece's form in `question`; None if it is not shown."""
     if piece.kind == "attached":
         return f"<Attached: {piece.path}>"
+    path = piece.resolved if options.agent_paths == "absolute" and piece.resolved else piece.path
+    if piece.kind == "image":
+        return picture_reference(piece.path if mode == "lm" else path, mode)
     if piece.kind in ("file", "empty") and mode == "agent":
-        path = piece.resolved if options.agent_paths == "absolute" and piece.resolved else piece.path
         return f'<file: path="{path}">'
     if piece.kind == "empty":
         return None
@@ -127,6 +135,43 @@ def render_transcript_piece(piece: Piece, options: Formatting, mode: Mode) -> st
     if options.marker_in_text == "escape":
         text = escape_marker_lines(text, options.marker)
     return text if piece.kind == "text" else render_file(piece.path, text, options.file_style)
+
+
+def picture_reference(path: str, mode: Mode) -> str:
+    """The words for a picture in a text. Agents get a path that they can open."""
+    return f"<image: {path}>" if mode == "lm" else f'<image: path="{path}">'
+
+
+class Joined:
+    """A text that is put together from texts and pictures. It knows where each picture's reference is."""
+
+    def __init__(self, between: str) -> None:
+        self._between = between
+        self._texts: list[str] = []
+        self._pictures: list[Picture] = []
+        self._length = 0
+
+    def add(self, text: str, pictures: tuple[Picture, ...] = (), *, head: str = "") -> None:
+        """Add a text; `head`: words before it."""
+        start = self._length + (len(self._between) if self._texts else 0) + len(head)
+        self._pictures += [picture.moved(start) for picture in pictures]
+        self._texts.append(head + text)
+        self._length = start + len(text)
+
+    def add_piece(self, text: str, picture: Picture | None) -> None:
+        """Add a text, or the reference to a picture."""
+        self.add(text, () if picture is None else (structs.replace(picture, at=(0, len(text))),))
+
+    @property
+    def text(self) -> str:
+        return self._between.join(self._texts)
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        return tuple(self._pictures)
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
 
 
 def render_file(path: str, text: str, style: FileStyle) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 from msgspec import Meta, Struct, structs
 
 from rejoinder.model.messages import ChatMessage, ToolCall, WantedBack
+from rejoinder.model.pictures import MOST_TOKENS_OF_PICTURE
 from rejoinder.model.tools import Offered
 
 Kind: TypeAlias = Literal["candidate", "judge", "rival", "embedding", "user", "tool", "work", "webhook"]
@@ -199,6 +200,10 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     def new_messages(self) -> tuple[ChatMessage, ...]:
         """The messages to send to a target that keeps the conversation itself."""
         return self.messages[-self.new :] if self.new else self.messages
+
+    @property
+    def most_tokens_of_pictures(self) -> int:
+        return sum(len(message.pictures) for message in self.messages) * MOST_TOKENS_OF_PICTURE
 
     @property
     def judging(self) -> bool:

@@ -15,7 +15,8 @@ from rejoinder.model.messages import ChatMessage, ToolCall
 
 
 class Segment(Struct, frozen=True, omit_defaults=True):
-    """A piece of the case's messages: a text, or a file with its written path, its content and its location."""
+    """A piece of the case's messages: a text, a file with its written path, its content and its location, or a picture
+    without its content."""
 
     type: str
     value: str = ""

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from rejoinder.model.tools import FaultKind, Picture
+from rejoinder.model.pictures import Picture
+from rejoinder.model.tools import FaultKind
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+CHARACTERS_A_TOKEN = 4
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 
@@ -34,6 +36,15 @@ class FilePart(Struct, frozen=True, tag="file", tag_field="part"):
     """The path from the project root and from the repository root, for guideline patterns."""
 
 
+class ImagePart(Struct, frozen=True, tag="image", tag_field="part"):
+    """A picture. `picture` is None if it cannot be used."""
+
+    picture: Picture | None
+    at: str
+    resolved: str | None = None
+    """The absolute path, if it is a file."""
+
+
 class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):
     """A part of an unknown type. Validation refuses it; formatting ignores it."""
 
@@ -41,7 +52,7 @@ class OtherPart(Struct, frozen=True, tag="other", tag_field="part"):
     at: str
 
 
-Part: TypeAlias = TextPart | FilePart | OtherPart
+Part: TypeAlias = TextPart | FilePart | ImagePart | OtherPart
 
 
 ToolStatus: TypeAlias = Literal["completed", "failed", "denied", "pending"]
@@ -75,6 +86,14 @@ class Message(Struct, frozen=True, omit_defaults=True):
     """The call that a tool's message answers."""
 
 
+class ToolAnswer(Struct, frozen=True, omit_defaults=True):
+    """The result of a call. If the tool failed, the model gets the error, and the conversation continues."""
+
+    text: str
+    failed: bool = False
+    pictures: tuple[Picture, ...] = ()
+
+
 class WantedBack(Struct, frozen=True, gc=False):
     """Content that an API requires back with a reply that calls tools, besides its words and calls: the thoughts, with
     their signature. It has no meaning for another model."""
@@ -93,10 +112,15 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     pictures: tuple[Picture, ...] = ()
-    """Images that a tool returned besides its text."""
+    """The pictures of the user's message, or those that a tool returned besides its text."""
     failed: bool = False
     """Whether it reports a failed tool."""
     wanted_back: WantedBack | None = None
+
+    @property
+    def length(self) -> int:
+        """Its characters, to estimate tokens by: a picture has as many as its tokens are worth."""
+        return len(self.content) + sum(CHARACTERS_A_TOKEN * picture.tokens for picture in self.pictures)
 
 
 def trim(text: str) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from rejoinder.model.checks import AnyCheck, Check, Judged, Level, Quote, ReplyPart
 from rejoinder.model.messages import Role
+from rejoinder.model.pictures import Picture
 from rejoinder.model.tools import Tool
 
 OnFailure: TypeAlias = Literal["stop", "continue"]
@@ -49,11 +50,21 @@ class Attached(Struct, frozen=True, tag="attached"):
     text: str
 
 
+class AttachedPicture(Struct, frozen=True, tag="picture", omit_defaults=True):
+    """A picture in a message of a planned turn."""
+
+    picture: Picture
+    resolved: str | None = None
+    """The absolute path, if it is a file."""
+    reference: str = ""
+    """It takes the place of the picture in texts, once the plan is formatted."""
+
+
 class Words(Struct, frozen=True):
-    """A message of a planned turn: texts, quotes of earlier words, and files."""
+    """A message of a planned turn: texts, quotes of earlier words, files and pictures."""
 
     role: Role
-    pieces: tuple[str | Quote | Attached, ...]
+    pieces: tuple[str | Quote | Attached | AttachedPicture, ...]
 
 
 class Step(Struct, frozen=True, kw_only=True):

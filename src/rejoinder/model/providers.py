@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rejoinder.model.pictures import PICTURE_TYPES, PictureType
+
 
 class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Properties of a provider that the rest of the program uses. A plug-in may declare the same."""
@@ -28,6 +30,8 @@ class Traits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Can be given a JSON Schema that its replies have to satisfy."""
     embeds: bool = False
     """Turns a text into a vector. An OpenAI-compatible server may still have no model for it."""
+    pictures: tuple[PictureType, ...] = ()
+    """The types of pictures that it takes in messages. A model may still see none."""
 
 
 class ProviderInfo(Traits, frozen=True, kw_only=True):
@@ -63,7 +67,14 @@ class ProviderInfo(Traits, frozen=True, kw_only=True):
     """Its name in the table of genai-prices."""
 
 
-_AGENT = ProviderInfo(opens="agents.provider:AgentProvider", agent=True, workspaces=True, runs_code=True, ready=True)
+_AGENT = ProviderInfo(
+    opens="agents.provider:AgentProvider",
+    agent=True,
+    workspaces=True,
+    runs_code=True,
+    ready=True,
+    pictures=PICTURE_TYPES,
+)
 _API = ProviderInfo(
     opens="vendors:open_api",
     billed=True,
@@ -73,6 +84,7 @@ _API = ProviderInfo(
     embeds=True,
     cached=True,
     needs=(("model",),),
+    pictures=PICTURE_TYPES,
 )
 
 PROVIDERS = {
@@ -83,12 +95,18 @@ PROVIDERS = {
     "lmstudio": replace(_API, keyless=True),
     "groq": replace(_API, price_table="groq"),
     "mistral": replace(_API, price_table="mistral"),
-    "deepseek": replace(_API, structured=False, price_table="deepseek"),
-    "xai": replace(_API, price_table="x-ai"),
+    "deepseek": replace(_API, structured=False, price_table="deepseek", pictures=()),
+    "xai": replace(_API, price_table="x-ai", pictures=("png", "jpeg")),
     "together": replace(_API, price_table="together"),
     "local": ProviderInfo(opens="local:LocalProvider", local=True, structured=True, embeds=True),
     "scripted": ProviderInfo(
-        opens="scripted:ScriptedProvider", local=True, at_once=True, takes_tools=True, structured=True, embeds=True
+        opens="scripted:ScriptedProvider",
+        local=True,
+        at_once=True,
+        takes_tools=True,
+        structured=True,
+        embeds=True,
+        pictures=PICTURE_TYPES,
     ),
     "python": ProviderInfo(
         opens="python_target:open_function",
@@ -97,8 +115,9 @@ PROVIDERS = {
         names_code=True,
         in_process=True,
         needs=(("call",),),
+        pictures=PICTURE_TYPES,
     ),
-    "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True),
+    "mock": ProviderInfo(opens="scripted:MockProvider", local=True, at_once=True, pictures=PICTURE_TYPES),
     "wordllama": ProviderInfo(
         opens="wordllama:WordLlamaProvider",
         local=True,
@@ -117,6 +136,7 @@ PROVIDERS = {
         structured=True,
         embeds=True,
         needs=(("cassettes",),),
+        pictures=PICTURE_TYPES,
     ),
     "transcript": ProviderInfo(
         opens="transcript:TranscriptProvider",
@@ -125,6 +145,7 @@ PROVIDERS = {
         counted=False,
         needs=(("file",),),
         recorded=True,
+        pictures=PICTURE_TYPES,
     ),
     "azure": replace(
         _API,
@@ -134,7 +155,13 @@ PROVIDERS = {
         addresses=("endpoint", "resource", "resourceName"),
     ),
     "anthropic": replace(_API, needs=(("model", "deployment", "variant"),), embeds=False, price_table="anthropic"),
-    "gemini": replace(_API, needs=(), price_table="google", also=("google", "google-gemini")),
+    "gemini": replace(
+        _API,
+        needs=(),
+        price_table="google",
+        also=("google", "google-gemini"),
+        pictures=("png", "jpeg", "webp"),
+    ),
     "http": replace(
         _API, needs=(("url",),), takes_tools=False, structured=False, embeds=False, cached=False, keyless=True
     ),
@@ -144,6 +171,7 @@ PROVIDERS = {
         runs_code=True,
         names_code=True,
         needs=(("command_template", "commandTemplate", "command"),),
+        pictures=PICTURE_TYPES,
     ),
     "acp": replace(_AGENT, needs=(("command",),), ready=False),
     "claude": replace(_AGENT, also=("claude-cli", "claude-code")),
@@ -188,6 +216,8 @@ def row_of(provider: str) -> ProviderInfo:
     return PROVIDERS.get(provider) or ProviderInfo()
 
 
-def list_providers(*, embeds: bool = False) -> str:
-    """The providers of this version, for a message; `embeds`: only providers with embeddings."""
-    return ", ".join(sorted(name for name, info in PROVIDERS.items() if info.embeds or not embeds))
+def list_providers(*, embeds: bool = False, shows: bool = False) -> str:
+    """The providers of this version, for a message; `embeds`: only providers with embeddings; `shows`: only those that
+    take pictures."""
+    chosen = ((name, info) for name, info in PROVIDERS.items() if (info.embeds or not embeds))
+    return ", ".join(sorted(name for name, info in chosen if info.pictures or not shows))

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, field
 from rejoinder.model.calls import NO_USAGE, Cost, Reply, Usage
 from rejoinder.model.checks import Hint
 from rejoinder.model.messages import ChatMessage, Diagnostic, RawRequest, ToolCall
+from rejoinder.model.pictures import Picture
 from rejoinder.model.plans import Condition
 from rejoinder.model.suite import Quarantine
 from rejoinder.model.tools import FaultOutcome
@@ -388,6 +389,8 @@ class TurnResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """Seconds until the first piece of a streamed reply."""
     part: str | None = None
     """The part of the reply that was checked, if it was not the whole."""
+    pictures: tuple[Picture, ...] = ()
+    """The pictures that were sent with its words. The run folder has them by digest."""
 
     @property
     def is_timed(self) -> bool:

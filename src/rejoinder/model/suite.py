@@ -209,3 +209,5 @@ class Suite(Struct, frozen=True, kw_only=True):
     """The Python objects of targets that a program gave, by name. They are never stored."""
     files: dict[str, str] = field(default_factory=dict[str, str])
     """The files of the suite's texts, relative to the project's root, each with the SHA-256 of its text."""
+    pictures: dict[str, str] = field(default_factory=dict[str, str])
+    """The file of each picture of its cases, by the picture's digest. It is never stored: a run folder has copies."""

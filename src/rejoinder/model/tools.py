@@ -135,13 +135,6 @@ class Listed(Struct, frozen=True, omit_defaults=True):
     parameters: str = "{}"
 
 
-class Picture(Struct, frozen=True, gc=False):
-    """An image from a tool, as base64."""
-
-    mime_type: str
-    data: str
-
-
 def declared_in(body: Any) -> tuple[Offered, ...]:
     """The tools that a target's own fields of a request (`extra_body`) declare, in the form of any API."""
     given = _mapping(body)
@@ -164,14 +157,6 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-class ToolAnswer(Struct, frozen=True, omit_defaults=True):
-    """The result of a call. If the tool failed, the model gets the error, and the conversation continues."""
-
-    text: str
-    failed: bool = False
-    pictures: tuple[Picture, ...] = ()
 
 
 class FaultOutcome(Struct, frozen=True, gc=False, omit_defaults=True):

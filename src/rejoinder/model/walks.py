@@ -18,7 +18,9 @@ from rejoinder.model.checks import (
     Not,
     ReplyPart,
 )
-from rejoinder.model.plans import Plan, UserAudit
+from rejoinder.model.messages import ImagePart
+from rejoinder.model.pictures import Picture
+from rejoinder.model.plans import AttachedPicture, Plan, UserAudit
 from rejoinder.model.suite import Case, Target
 
 
@@ -109,6 +111,19 @@ def walk_case(case: Case) -> Iterator[AnyCheck]:
             yield from walk_check(case.user.reached)
         if case.user.audit is not None:
             yield UserAudit(user=case.user, target=case.user.audit, at=case.user.at)
+
+
+def pictures_of(case: Case) -> Iterator[tuple[Picture, str | None]]:
+    """The pictures of a case's messages and planned turns, in document order, each with its absolute path if it is a
+    file."""
+    for message in case.messages:
+        for part in message.parts:
+            if isinstance(part, ImagePart) and part.picture is not None:
+                yield part.picture, part.resolved
+    for step in case.plan.steps if case.plan is not None else ():
+        for piece in (piece for words in step.says for piece in words.pieces):
+            if isinstance(piece, AttachedPicture):
+                yield piece.picture, piece.resolved
 
 
 # Output schemas

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Offered, Reply, Request, ToolCall, Usage, WantedBack
+from rejoinder.model.pictures import Picture, pieces_of
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import EMPTY, ENDS_TARGET, ErrorDetails, JsonWire, Outgoing, pair_calls, split_system
 from rejoinder.providers.json_fields import arguments_object, arguments_text, count, read_json, read_raw
@@ -120,6 +121,9 @@ def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool" and message.tool_call_id:
         failed = {"is_error": True} if message.failed else {}
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": _result(message), **failed}]
+    if message.role == "user" and message.pictures:
+        pieces = pieces_of(message.content, message.pictures)
+        return [_text(piece) if isinstance(piece, str) else _image(piece) for piece in pieces]
     if not message.tool_calls:
         return [_text(message.content)]
     blocks = [_text(message.content)] if message.content.strip() else []
@@ -131,11 +135,12 @@ def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
 def _result(message: ChatMessage) -> str | list[dict[str, Any]]:
     if not message.pictures:
         return message.content
-    images = [
-        {"type": "image", "source": {"type": "base64", "media_type": one.mime_type, "data": one.data}}
-        for one in message.pictures
-    ]
+    images = map(_image, message.pictures)
     return [*([_text(message.content)] if message.content.strip() else []), *images]
+
+
+def _image(picture: Picture) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": picture.mime_type, "data": picture.sent()}}
 
 
 def _tool(tool: Offered) -> dict[str, Any]:

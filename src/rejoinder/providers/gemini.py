@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Offered, Reply, Request, ToolCall, Usage, WantedBack
+from rejoinder.model.pictures import Picture, pieces_of
 from rejoinder.providers import http_api as api
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
@@ -162,14 +163,20 @@ def _parts(message: ChatMessage, names: Mapping[str, str]) -> list[dict[str, Any
         name = names[message.tool_call_id]
         said = {"error" if message.failed else "result": message.content}
         response = {"id": message.tool_call_id, "name": name, "response": said}
-        images = [{"inlineData": {"mimeType": one.mime_type, "data": one.data}} for one in message.pictures]
-        return [{"functionResponse": response}, *images]
+        return [{"functionResponse": response}, *map(_image, message.pictures)]
+    if message.role == "user" and message.pictures:
+        pieces = pieces_of(message.content, message.pictures)
+        return [{"text": piece} if isinstance(piece, str) else _image(piece) for piece in pieces]
     parts: list[dict[str, Any]] = []
     if message.content or not message.tool_calls:
         parts.append({"text": message.content or api.EMPTY})
     for call in message.tool_calls:
         parts.append({"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call.arguments)}})
     return parts
+
+
+def _image(picture: Picture) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": picture.mime_type, "data": picture.sent()}}
 
 
 def _tool(tool: Offered) -> dict[str, Any]:

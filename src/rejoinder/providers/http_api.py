@@ -312,7 +312,7 @@ def _completed(reply: Reply, request: Request) -> Usage:
     output_told = not usage.approximate and (usage.output_tokens or not said)
     if usage.input_tokens and (output_told or request.embed is not None):
         return structs.replace(usage, approximate=False) if usage.approximate else usage
-    asked = sum(len(message.content) for message in request.messages) + len(request.embed or "")
+    asked = sum(message.length for message in request.messages) + len(request.embed or "")
     estimate = estimate_usage(asked, len(reply.text))
     return structs.replace(
         usage,

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from rejoinder.model import ChatMessage, Offered, Reply, Request, ToolCall, Usage, WantedBack
+from rejoinder.model.pictures import Picture, pieces_of
 from rejoinder.providers import http_api as api
 from rejoinder.providers.base import ProviderError
 from rejoinder.providers.http1 import HttpAnswer
@@ -203,7 +204,15 @@ def _message(message: ChatMessage) -> dict[str, Any]:
             for call in message.tool_calls
         ]
         return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+    if message.role == "user" and message.pictures:
+        return {"role": "user", "content": [_part(one) for one in pieces_of(message.content, message.pictures)]}
     return {"role": message.role, "content": message.content}
+
+
+def _part(piece: str | Picture) -> dict[str, Any]:
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    return {"type": "image_url", "image_url": {"url": piece.data_url()}}
 
 
 def _spoken(content: str | list[_Chunk] | None) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from rejoinder.model import ChatMessage, Reply, Request, ToolCall, Usage, WantedBack
+from rejoinder.model.pictures import Picture, pieces_of
 from rejoinder.providers.http1 import HttpAnswer
 from rejoinder.providers.http_api import Outgoing, pair_calls, split_system
 from rejoinder.providers.json_fields import arguments_text, count, read_json, read_raw
@@ -85,6 +86,10 @@ def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
         else:
             yield {"role": "user", "content": message.content}
         return
+    if message.role == "user" and message.pictures:
+        pieces = pieces_of(message.content, message.pictures)
+        yield {"role": "user", "content": [_text(one) if isinstance(one, str) else _image(one) for one in pieces]}
+        return
     if message.content or not message.tool_calls:
         yield {"role": message.role, "content": message.content}
     for call in message.tool_calls:
@@ -94,10 +99,15 @@ def _items(message: ChatMessage) -> Iterator[dict[str, Any]]:
 def _output(message: ChatMessage) -> str | list[dict[str, Any]]:
     if not message.pictures:
         return message.content
-    images = [
-        {"type": "input_image", "image_url": f"data:{one.mime_type};base64,{one.data}"} for one in message.pictures
-    ]
-    return [*([{"type": "input_text", "text": message.content}] if message.content else []), *images]
+    return [*([_text(message.content)] if message.content else []), *map(_image, message.pictures)]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _image(picture: Picture) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": picture.data_url()}
 
 
 def _said(content: list[_Part] | str | None) -> list[_Part]:

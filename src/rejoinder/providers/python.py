@@ -88,7 +88,7 @@ class PythonProvider:
             reply = structs.replace(reply, text=str.__str__(reply.text))
         self._refuse_nonsense(reply, answer)
         if reply.usage == NO_USAGE:
-            sent = sum(len(message.content) for message in request.messages)
+            sent = sum(message.length for message in request.messages)
             return structs.replace(reply, usage=estimate_usage(sent, len(reply.text)))
         return reply
 

@@ -5,6 +5,7 @@
     cases.jsonl     their cases with the text of all files, so that nothing outside is needed to read the run
     seal            says that this user's rejoinder wrote the two files above (seal.py)
     checksums       what all files held when they were written last (checksums.py)
+    pictures/       each picture of the cases, once, under the digest of its bytes (pictures.py)
     journal.jsonl   every call and what came of it
     results.jsonl   one record a conversation, and
     summary.json    what they add up to; both are derived from the journal

@@ -16,6 +16,7 @@ from rejoinder.model import Case, Formatting, Suite, Target, Variant, file_in_pr
 from rejoinder.run_files import LONGEST_LINE, RunDamaged, lines_of, open_file, read_whole
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.options import RunOptions, read_options
+from rejoinder.runs.pictures import pictures_in
 from rejoinder.runs.secrets import Mask
 from rejoinder.suite.case_collector import CaseStore
 from rejoinder.suite.configuration import open_project, read_prices
@@ -153,4 +154,4 @@ def stored_suite(folder: RunFolder, number: int, stored: StoredSuite, home: Path
     fields |= {"path": path, "root": str(home), "targets": targets, "variants": variants, "secrets": secrets}
     fields["folder"] = None if stored.folder is None else str(Path(path).parent)
     cases = StoredCases(folder.path / "cases.jsonl", number, mask)
-    return Suite(**fields, cases=cases, prices=read_prices(project.config))
+    return Suite(**fields, cases=cases, prices=read_prices(project.config), pictures=pictures_in(folder.path))

@@ -24,6 +24,7 @@ from rejoinder.runs.checksums import changed_files, read_checksums
 from rejoinder.runs.differences import unlike
 from rejoinder.runs.folder import RunFolder
 from rejoinder.runs.journal import JournalError, Opened, Record
+from rejoinder.runs.pictures import damaged_pictures
 from rejoinder.runs.receipt import is_as_stored, read_stored
 from rejoinder.runs.recorded import RecordedRun
 from rejoinder.runs.report import RunReport, different_figures, read_run
@@ -148,6 +149,7 @@ def verify_run(recorded: RecordedRun, play: Play | None = None) -> Verification:
     status = None if run is None else status_now(folder, run.status)
     ended = status not in ("running", "killed")
     _check_sums(folder, found, run, ended=ended)
+    found.add(*(Difference(name, what) for name, what in damaged_pictures(folder.path).items()))
     files = _Files(folder, found, ended=ended, plays=play is not None)
     replayed = False
     are_vouched_for = found.sealed and not found.named and play is None

@@ -21,11 +21,13 @@ from rejoinder.model import (
     Problem,
     Quarantine,
     levels_of,
+    pictures_of,
     plan_with_output_check,
     with_output_check,
 )
 from rejoinder.model.checks import JUDGE_VARIABLES, Item, JudgeVariable, LlmJudge, Quote, ReplyPart
-from rejoinder.model.messages import FilePart, Message, OtherPart, Part, TextPart, ToolCall
+from rejoinder.model.messages import FilePart, ImagePart, Message, OtherPart, Part, TextPart, ToolCall
+from rejoinder.model.pictures import refuse_many
 from rejoinder.model.tools import Tool, join_tools
 from rejoinder.project.files import FileFault, in_quotes
 from rejoinder.project.plugins import known_checks
@@ -113,6 +115,8 @@ class CaseBuilder:
             message = "a case needs a `prompt`, `input_messages`, `turns` or a `user`"
             self.texts.problem("missing-field", f"{case.at}.prompt", message)
         look_for_unreachable(case, self.texts)
+        if (reason := refuse_many(picture for picture, _ in pictures_of(case))) is not None:
+            self.texts.problem("too-many-pictures", case.at, f"this case has {reason}")
         graded = any(level.items for level in levels_of(case)) or case.conversation_checks
         if not graded and self.defaults.grading_known and not self.context.options.only_format:
             message = (
@@ -148,7 +152,7 @@ class CaseBuilder:
             name=self._name(),
             outcome=self._optional(outcome_key),
             context=self.texts.own_context,
-            expected_messages=self._message_list("expected_messages"),
+            expected_messages=self._expected_messages(),
             conversation_id=self._optional("conversation_id"),
             judge_target=self._target("judge_target", defaults.judge_target),
             system_prompt=self._system_prompt(),
@@ -258,6 +262,14 @@ class CaseBuilder:
     def _message_list(self, key: str) -> tuple[Message, ...]:
         return _read_messages(self.data[key], self._at(key), self.texts) if key in self.data else ()
 
+    def _expected_messages(self) -> tuple[Message, ...]:
+        """The reference answer, which is text."""
+        messages = self._message_list("expected_messages")
+        for part in (part for message in messages for part in message.parts):
+            if isinstance(part, ImagePart) and part.picture is not None:
+                self.texts.problem("bad-picture", part.at, "a reference answer is text; describe the picture in words")
+        return messages
+
     def _targets(self) -> tuple[str, ...]:
         """The targets of the command; else of the case, else of the suite."""
         execution, given = self.data.get("execution") or {}, self.context.options.targets
@@ -348,7 +360,7 @@ def _message(message: dict[str, Any], at: str, texts: CaseTexts) -> Message:
     if isinstance(content, str):
         parts: tuple[Part, ...] = (TextPart(texts.text(content, at), at),)
     else:
-        parts = tuple(_part(part, f"{at}.content[{i}]", texts) for i, part in enumerate(content))
+        parts = tuple(_part(part, f"{at}.content[{i}]", texts, message["role"]) for i, part in enumerate(content))
     if "tool_calls" not in message and "tool_call_id" not in message:
         return Message(message["role"], parts, at)
     calls = tuple(
@@ -363,13 +375,31 @@ def _tool_call(call: dict[str, Any], at: str, texts: CaseTexts) -> ToolCall:
     return ToolCall(texts.text(call["name"], at), msgspec.json.encode(arguments).decode(), texts.text(call["id"], at))
 
 
-def _part(part: Any, at: str, texts: CaseTexts) -> Part:
+def _part(part: Any, at: str, texts: CaseTexts, role: str) -> Part:
     if isinstance(part, str):
         return TextPart(texts.text(part, at), at)
     value = texts.text(part["value"], f"{at}.value")
-    if part["type"] == "text":
-        return TextPart(value, at)
-    return _file(value, at, texts) if part["type"] == "file" else OtherPart(part["type"], at)
+    match part["type"]:
+        case "text":
+            return TextPart(value, at)
+        case "file":
+            return _file(value, at, texts)
+        case "image":
+            return _image(value, at, texts, role)
+        case other:
+            return OtherPart(other, at)
+
+
+def _image(value: str, at: str, texts: CaseTexts, role: str) -> ImagePart:
+    if role != "user":
+        texts.problem("bad-picture", at, f"a picture belongs to a message of the user, not of role `{role}`")
+        return ImagePart(None, at)
+    try:
+        picture, resolved = texts.context.pictures.read(value)
+        return ImagePart(picture, at, resolved)
+    except FileFault as fault:
+        texts.problems.add(fault.code, at, fault.message, point=f"{at}.value")
+        return ImagePart(None, at)
 
 
 def _file(path: str, at: str, texts: CaseTexts) -> FilePart:
@@ -380,7 +410,9 @@ def _file(path: str, at: str, texts: CaseTexts) -> FilePart:
             raise FileFault("file-not-found", finder.explain_missing(path))
         return FilePart(path, finder.read(file), at, str(file.resolve()), finder.seen_from_roots(file))
     except FileFault as fault:
-        texts.problems.add(fault.code, at, fault.message, point=f"{at}.value")
+        is_picture = fault.code == "not-utf8" and file is not None and texts.context.pictures.knows(file)
+        message = f"{fault.message}; for a picture, write `type: image`" if is_picture else fault.message
+        texts.problems.add(fault.code, at, message, point=f"{at}.value")
         return FilePart(path, None, at)
 
 

@@ -15,6 +15,7 @@ from rejoinder.model import Control, FollowUps, LoadedWith
 from rejoinder.model.given import GivenTarget
 from rejoinder.model.tools import Tool
 from rejoinder.project.files import Finder
+from rejoinder.suite.pictures import PictureFiles
 from rejoinder.suite.source import Source
 from rejoinder.suite.target_names import NamedTargets
 from rejoinder.suite.templates import Scope
@@ -100,6 +101,7 @@ class SuiteContext(Struct, frozen=True, kw_only=True):
     finder: Finder
     files: TextFiles
     """Texts from separate files."""
+    pictures: PictureFiles
     targets: NamedTargets
     scope: Scope
     """For texts of the suite; a case adds its own variables as `names`."""

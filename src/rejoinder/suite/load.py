@@ -20,6 +20,7 @@ from rejoinder.suite.configuration import Project, open_project, read_prices
 from rejoinder.suite.context import CaseDefaults, LoadOptions, SuiteContext, WrittenVariant
 from rejoinder.suite.document_paths import DocumentPath, read_path, write_path
 from rejoinder.suite.given_target import add_given
+from rejoinder.suite.pictures import PictureFiles
 from rejoinder.suite.schema import Violation, is_in_target, read_schema
 from rejoinder.suite.schema_files import read_output_document, with_output_schema, with_output_schemas
 from rejoinder.suite.services import FILLED_LATER, is_service
@@ -113,6 +114,7 @@ class _SuiteReader:
         self.problems = [*self.project.problems, *self.checked.problems]
         self.finder = self.project.finder(path.parent)
         self.files = TextFiles(self.finder)
+        self.pictures = PictureFiles(self.finder)
         self.texts = _SuiteTexts(source, self.data, options.missing, self.problems, self.files)
 
     def _is_beside_agentv(self) -> bool:
@@ -142,7 +144,11 @@ class _SuiteReader:
         collector = CaseCollector(walkers, suite, review)
         cases = collector.collect()
         suite = structs.replace(
-            suite, cases=cases, targets={**suite.targets, **named.routed}, files={**targets.texts, **self.files.digests}
+            suite,
+            cases=cases,
+            targets={**suite.targets, **named.routed},
+            files={**targets.texts, **self.files.digests},
+            pictures=self.pictures.paths,
         )
         if not self.options.only_format:
             collector.check_targets(targets, (str(self.path.parent), str(self.project.root)))
@@ -258,6 +264,7 @@ class _SuiteReader:
             file=file_in_project(str(self.path), str(project.root)),
             finder=self.finder,
             files=self.files,
+            pictures=self.pictures,
             targets=choice.targets,
             scope=self.texts.scope,
             has_variables=bool(self.data.get("vars")) or (variant is not None and bool(variant.variables)),

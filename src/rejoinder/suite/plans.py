@@ -15,12 +15,14 @@ from rejoinder.model import (
     MARKED,
     OVER_TIME,
     Attached,
+    AttachedPicture,
     Case,
     Check,
     Condition,
     ConversationCheck,
     Extract,
     FilePart,
+    ImagePart,
     Item,
     JsonSchema,
     Level,
@@ -218,7 +220,7 @@ def _read_message(value: dict[str, Any], at: str, texts: StepTexts) -> Words:
     content = value["content"]
     if isinstance(content, str):
         return Words(value["role"], texts.follow_up(content, at))
-    pieces: list[str | Quote | Attached] = []
+    pieces: list[str | Quote | Attached | AttachedPicture] = []
     for place, part in enumerate(content):
         if pieces:
             pieces.append("\n")
@@ -228,6 +230,8 @@ def _read_message(value: dict[str, Any], at: str, texts: StepTexts) -> Words:
         [read] = texts.message({"role": value["role"], "content": [part]}, f"{at}.content[{place}]").parts
         if isinstance(read, FilePart):
             pieces.append(Attached(read.path, read.text or ""))
+        elif isinstance(read, ImagePart):
+            pieces += [] if read.picture is None else [AttachedPicture(read.picture, read.resolved)]
         elif isinstance(read, OtherPart):
             texts.problem("wrong-type", read.at, f"a planned turn cannot have a part of type `{read.type}`")
     return Words(value["role"], tuple(pieces))

@@ -7,7 +7,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from rejoinder.model.tools import Listed, McpTools, ScriptedTool, Tool, ToolAnswer
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Listed, McpTools, ScriptedTool, Tool
 from rejoinder.words.numbers import in_seconds
 
 LONGEST_RESULT = 1 << 20

@@ -19,7 +19,9 @@ import msgspec
 
 from rejoinder._version import __version__
 from rejoinder.errors import UsageError
-from rejoinder.model.tools import Listed, McpTools, Picture, ToolAnswer, allows
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.pictures import Picture
+from rejoinder.model.tools import Listed, McpTools, allows
 from rejoinder.project.dotenv import environment_of
 from rejoinder.tools.base import (
     LARGEST_DESCRIPTION,

@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import Suite, Target
-from rejoinder.model.tools import Listed, McpTools, PythonTool, ScriptedTool, Tool, ToolAnswer, is_conversations_own
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Listed, McpTools, PythonTool, ScriptedTool, Tool, is_conversations_own
 from rejoinder.tools.base import Listing, OpenTool, ToolFault, Use, listed_of
 from rejoinder.user_code.programs import Guard
 

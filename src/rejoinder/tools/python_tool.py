@@ -10,7 +10,8 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from rejoinder.model.tools import Listed, PythonTool, ToolAnswer, allows
+from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Listed, PythonTool, allows
 from rejoinder.tools.base import MOST_TOOLS, ToolFault, Use, cut, too_slow
 from rejoinder.user_code.functions import FunctionFault, call_function, in_words, load_function, recordable
 from rejoinder.words.numbers import in_seconds

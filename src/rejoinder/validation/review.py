@@ -31,15 +31,16 @@ from rejoinder.model import (
     FollowUp,
     Formatting,
     Level,
-    OtherPart,
     Problem,
     Suite,
+    TextPart,
     User,
     Verdict,
     answers_in,
     answers_of,
     follow_ups_of,
     levels_of,
+    pictures_of,
     walk_case,
     walk_level,
 )
@@ -53,7 +54,7 @@ from rejoinder.suite.source import CasePlace, Source, SuiteText
 from rejoinder.suite.walk import Built
 from rejoinder.validation.lost_conversations import find_lost_conversations
 from rejoinder.validation.lost_system_prompts import find_lost_system_prompts
-from rejoinder.validation.roles import names_asked
+from rejoinder.validation.roles import can_see, judging_targets, names_asked
 from rejoinder.words.numbers import beginning, count
 
 _REFERENCE_WORDS = {
@@ -82,6 +83,8 @@ def all_problems(loaded: Loaded, options: LoadOptions, problems: Iterable[Proble
         everything += find_lost_conversations(loaded.suite, loaded.targets, options.targets)
         everything += find_lost_system_prompts(loaded.suite, loaded.targets, options.targets)
         everything += _review_definitions(loaded, loaded.suite, options)
+        if loaded.suite.pictures and not options.only_format:
+            everything += _review_blind_judges(loaded.suite, loaded.source, options)
     return sorted(everything, key=lambda problem: (problem.file, problem.line, problem.column))
 
 
@@ -100,6 +103,23 @@ def _review_definitions(loaded: Loaded, suite: Suite, options: LoadOptions) -> I
             yield from found
         elif not any(is_of_agentv(problem.file) for problem in found):
             yield from as_warnings(found)
+
+
+def _review_blind_judges(suite: Suite, source: Source, options: LoadOptions) -> Iterator[Problem]:
+    """One warning for each judge that cannot be shown the pictures of a case that it judges."""
+    told: set[str] = set()
+    for case in suite.cases:
+        if not any(True for _ in pictures_of(case)):
+            continue
+        for candidate in options.targets or case.targets:
+            for judge in judging_targets(suite, case, candidate):
+                if judge.name not in told and not can_see(judge):
+                    told.add(judge.name)
+                    message = (
+                        f"the judge `{judge.name}` ({judge.provider}) cannot see the pictures of this case: its prompt"
+                        " says so, and it can only judge the texts"
+                    )
+                    yield source.problem("blind-judge", case.at, message, severity="warning")
 
 
 def _review_patterns(suite: Suite, source: Source) -> Iterator[Problem]:
@@ -270,7 +290,7 @@ def _no_user_message(case: Case, turns: tuple[Turn, ...], options: Formatting, b
 
 def _marker_words(case: Case, diagnostic: Diagnostic, options: Formatting) -> str:
     part = next(part for message in case.messages for part in message.parts if part.at == diagnostic.at)
-    text = "" if isinstance(part, OtherPart) else part.text or ""
+    text = (part.text or "") if isinstance(part, TextPart | FilePart) else ""
     line = next((line.strip() for line in text.splitlines() if has_marker_line(line, options.marker)), "")
     shown = beginning(line, _LONGEST_SHOWN)
     where = f" of {in_quotes(part.path)}" if isinstance(part, FilePart) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from itertools import islice
 from typing import TypeVar
@@ -24,7 +24,8 @@ from rejoinder.model import (
     kind_of,
     walk_case,
 )
-from rejoinder.model.providers import CALLABLE, list_providers, row_of
+from rejoinder.model.pictures import PICTURE_TYPES, Picture, PictureType
+from rejoinder.model.providers import CALLABLE, PROVIDERS, list_providers, row_of
 from rejoinder.model.tools import (
     ScriptedTool,
     Tool,
@@ -34,6 +35,7 @@ from rejoinder.model.tools import (
     join_tools,
     tool_named,
 )
+from rejoinder.placeholders import requested_in
 from rejoinder.providers import wordllama
 from rejoinder.providers.registry import info_of
 from rejoinder.providers.settings import normalize_keys
@@ -122,6 +124,61 @@ def find_tools_fault(case: Case, target: Target) -> UsageError | None:
         return UsageError(what, "Agents have tools of their own, and take `mcp_servers`; models of APIs take `tools`.")
     twice = find_two_tools(case, target)
     return None if twice is None else UsageError(f"case `{case.id}`: {twice}")
+
+
+def find_pictures_fault(pair: Pair, pictures: Collection[Picture]) -> UsageError | None:
+    """Why the pictures of a case cannot be sent to a target that answers, if they cannot."""
+    rivals = (check.other_target for check in walk_case(pair.case) if isinstance(check, Compare))
+    others = (find_target(pair.suite, name) for name in rivals if name)
+    for target in (pair.target, *(one for one in others if one is not None)):
+        what = f"case `{pair.case.id}` has pictures, and target `{target.name}` ({target.provider})"
+        taken = _picture_types(target)
+        if not taken:
+            return UsageError(f"{what} takes none", f"The providers that do are {list_providers(shows=True)}.")
+        other = next((one for one in pictures if one.type not in taken), None)
+        if other is not None:
+            kinds = listed([one.upper() for one in taken])
+            return UsageError(f"{what} takes {kinds}, but {other.name} is {other.mime_type}", "Convert the picture.")
+        if target.provider == "http" and not _is_sent_messages(target):
+            return UsageError(
+                f"{what} is not sent `messages`, which hold them",
+                "Put the placeholder `{{ messages }}` into its `body`; docs/guides/pictures.md shows their form.",
+            )
+    return None
+
+
+def _is_sent_messages(target: Target) -> bool:
+    body = normalize_keys(target.settings).get("body")
+    return body is None or "messages" in requested_in(body)
+
+
+def _picture_types(target: Target) -> tuple[PictureType, ...]:
+    """The types of pictures that a target takes. A Python object gets them like a function of the project."""
+    return PICTURE_TYPES if target.provider == CALLABLE else info_of(target.provider).pictures
+
+
+def sees_pictures(target: Target, pictures: Iterable[Picture]) -> bool:
+    """Whether a judge can be shown these pictures."""
+    taken = _picture_types(target)
+    return can_see(target) and all(picture.type in taken for picture in pictures)
+
+
+def can_see(target: Target) -> bool:
+    """Whether a judge can be shown pictures of some type. An agent that judges gets one text. Code of a plug-in is not
+    loaded for this."""
+    if target.mode == "agent" or (target.provider == "http" and not _is_sent_messages(target)):
+        return False
+    return target.provider not in PROVIDERS or bool(row_of(target.provider).pictures)
+
+
+def judging_targets(suite: Suite, case: Case, candidate: str) -> Iterator[Target]:
+    """The targets that judge a case on a target, as far as they exist."""
+    own = find_target(suite, candidate)
+    for check in walk_case(case):
+        if isinstance(check, Judged):
+            name = check.target or _judge_name(suite, case, own) or candidate
+            if (judge := find_target(suite, name)) is not None:
+                yield judge
 
 
 def find_output_schema_fault(case: Case, target: Target, kind: Kind = "candidate") -> UsageError | None:
