@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import Any
 
@@ -21,7 +22,7 @@ from rejoinder.imports.workbench import import_files
 from rejoinder.testing import FakeServer
 from rejoinder.testing.values import Answer, Received, ToolCall
 from rejoinder.yaml_text import yaml_lines
-from tests.kit import Project, Raw, bounded, refusal, statuses
+from tests.kit import ROOT, Project, Raw, bounded, refusal, statuses
 
 FILE = "promptfooconfig.yaml"
 ASKED = {"prompts": ["Hi {{x}}"], "providers": ["openai:gpt-5-mini"]}
@@ -435,6 +436,19 @@ def test_lists_of_values_are_multiplied_out(project: Project) -> None:
     assert report["cases"] == 4
 
 
+def test_lists_of_the_default_test_are_multiplied_out_unless_it_says_otherwise(project: Project) -> None:
+    tests = [{"vars": {"x": ["a", "b"]}}, {"vars": {"x": "c"}, "options": {"disableVarExpansion": False}}]
+    whole = {"options": {"disableVarExpansion": True}}
+    _, report = imported(project, {**ASKED, "tests": tests, "defaultTest": whole})
+    assert report["cases"] == 2
+    suite, report = imported(project, {**ASKED, "tests": tests, "defaultTest": {"vars": {"y": ["1", "2"]}}})
+    assert report["cases"] == 6
+    assert [case["vars"]["y"] for case in suite["evals"]] == ["1", "1", "2", "2", "1", "2"]
+    project.write("rows.csv", "x\na\n")
+    _, report = imported(project, {**ASKED, "tests": "rows.csv", "defaultTest": {"vars": {"y": ["1", "2"]}}})
+    assert report["cases"] == 2
+
+
 def test_a_suite_without_assertions_passes_every_reply(project: Project) -> None:
     suite, _ = imported(project, {**ASKED, "tests": [{"vars": {"x": "1"}}, {"vars": {"x": "2"}}]})
     assert suite["checks"] == [{"min_words": 0}]
@@ -669,6 +683,13 @@ def test_a_provider_in_python_answers(project: Project) -> None:
     source = config({"type": "equals", "value": 'Hi you"""!'}, providers=[provider])
     imported(project, source, "--strict")
     assert list(statuses(project.run_json("run", "out/evals.yaml")).values()) == ["passed"]
+
+
+def test_the_rules_of_the_comparison_beside_promptfoo_are_documented() -> None:
+    rules = re.findall(r'Rule\(\s*"([^"]+)"', (ROOT / "scripts" / "compare_promptfoo.py").read_text(encoding="utf-8"))
+    guide = (ROOT / "docs" / "guides" / "coming-from-promptfoo.md").read_text(encoding="utf-8")
+    assert rules
+    assert [rule for rule in rules if f"| {rule}" not in guide.partition("## Small differences")[2]] == []
 
 
 # Hostile sources

@@ -11,7 +11,7 @@ from rejoinder.imports.promptfoo.prompts import Prompt, Prompts, read_prompts
 from rejoinder.imports.promptfoo.providers import Targets
 from rejoinder.imports.promptfoo.shims import Shims
 from rejoinder.imports.promptfoo.templates import has_marks, read_template
-from rejoinder.imports.promptfoo.tests import Block, Test, read_tests, read_variables
+from rejoinder.imports.promptfoo.tests import Block, Shared, Test, read_tests, read_variables
 from rejoinder.imports.promptfoo.words import Lost, Words, render, resolved, slug, whole
 from rejoinder.imports.sources import SourceFile, Spot
 from rejoinder.imports.texts import literal, literal_tree
@@ -118,7 +118,7 @@ class Conversion:
     def suite(self) -> Entry:
         self.targets.add_all(self.root["providers"] if "providers" in self.root else self.root["targets"])
         prompts = read_prompts(self.root["prompts"], self.bench)
-        blocks = [*read_tests(self.root["tests"], self.bench), *self._scenarios()]
+        blocks = [*read_tests(self.root["tests"], self.bench, self._shared_lists()), *self._scenarios()]
         self.words.known = self._known(blocks)
         reply = self._shared_reply()
         checks = self._shared_checks()
@@ -198,6 +198,11 @@ class Conversion:
             and "://" not in spot.value
             and all(name in one and one[name].value == spot.value for one in each)
         }
+
+    def _shared_lists(self) -> Shared:
+        lists = {name: value for name, value in self.defaults.items() if isinstance(value, list)}
+        as_written = bool(self.default["options"]["disableVarExpansion"].value)
+        return Shared({} if as_written else lists, as_written)
 
     # Targets
 

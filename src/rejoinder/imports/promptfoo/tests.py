@@ -118,13 +118,22 @@ class Block(Struct, frozen=True):
     comments: tuple[Comment, ...] = ()
 
 
-def read_tests(spot: Spot, bench: Workbench) -> list[Block]:
+class Shared(Struct, frozen=True):
+    """The parts of the default test that decide how many tests there are."""
+
+    lists: dict[str, Any]
+    """Its variables with lists of values, each of which makes a test."""
+    as_written: bool
+    """Whether lists make no tests."""
+
+
+def read_tests(spot: Spot, bench: Workbench, shared: Shared) -> list[Block]:
     """The tests under a key of the configuration, in order. Raises ImportFault."""
     blocks: list[Block] = []
     number = 0
     for item in spot.items:
         try:
-            block = _block(item, bench)
+            block = _block(item, bench, shared)
         except Lost as lost:
             block = Block(item, (), comments=(*item.above(), bench.ledger.leave_out(item, lost.what, lost.how)))
         number += len(block.tests)
@@ -134,12 +143,12 @@ def read_tests(spot: Spot, bench: Workbench) -> list[Block]:
     return blocks
 
 
-def _block(item: Spot, bench: Workbench) -> Block:
+def _block(item: Spot, bench: Workbench, shared: Shared) -> Block:
     value = item.value
     if isinstance(value, dict) and "path" in value:
         raise Lost(str(value["path"])[:60], "the tests are made by code, which an import does not run")
     if isinstance(value, dict):
-        return Block(item, tuple(_expanded(_test(item, bench), bench)))
+        return Block(item, tuple(_expanded(_test(item, bench), bench, shared)))
     if not isinstance(value, str) or not value.strip():
         raise Lost("a test", "it is neither a mapping nor a path")
     if "://" in value and not value.startswith("file://"):
@@ -153,29 +162,33 @@ def _block(item: Spot, bench: Workbench) -> Block:
     if not paths or not all(path.is_file() for path in paths):
         raise Lost(written[:60], "there is no such file")
     if len(paths) == 1:
-        return _of_file(item, paths[0], bench)
-    blocks = [_of_file(item, path, bench) for path in paths]
+        return _of_file(item, paths[0], bench, shared)
+    blocks = [_of_file(item, path, bench, shared) for path in paths]
     return Block(item, tuple(test for block in blocks for test in block.tests))
 
 
-def _of_file(item: Spot, path: Path, bench: Workbench) -> Block:
+def _of_file(item: Spot, path: Path, bench: Workbench, shared: Shared) -> Block:
     suffix = path.suffix.lower()
     if suffix == ".csv":
         rows = read_rows(item, path)
-        tests = [read_row(row) for row in rows]
-        return Block(item, tuple(tests), path, is_data=all(map(_is_data, rows)))
+        tests = [one for row in rows for one in _expanded(read_row(row), bench, shared)]
+        return Block(item, tuple(tests), path, is_data=not shared.lists and all(map(_is_data, rows)))
     if suffix in (".jsonl", ".ndjson"):
         rows = read_rows(item, path)
-        is_data = all(
+        is_data = not shared.lists and all(
             set(row.value) == {"vars"} and isinstance(row.value["vars"], dict) and not _has_marks(row.value)
             for row in rows
         )
-        return Block(item, tuple(one for row in rows for one in _expanded(_test(row, bench), bench)), path, is_data)
+        tests = [one for row in rows for one in _expanded(_test(row, bench), bench, shared)]
+        return Block(item, tuple(tests), path, is_data)
     if suffix not in (".yaml", ".yml", ".json"):
         raise Lost(path.name, "only CSV, JSON, JSONL and YAML are read")
     inner = item.file.folder.read(path).spot
     tests = [
-        one for test in inner.items if isinstance(test.value, dict) for one in _expanded(_test(test, bench), bench)
+        one
+        for test in inner.items
+        if isinstance(test.value, dict)
+        for one in _expanded(_test(test, bench), bench, shared)
     ]
     return Block(item, tuple(tests), path)
 
@@ -297,15 +310,16 @@ def _file_value(spot: Spot, path: Path) -> str:
     return spot.text_of(path).strip()
 
 
-def _expanded(test: Test, bench: Workbench) -> Iterator[Test]:
+def _expanded(test: Test, bench: Workbench, shared: Shared) -> Iterator[Test]:
     """A test for each combination of the values of its lists."""
     options = test.spot["options"]
     lists = {
         name: value
-        for name, value in test.vars.items()
+        for name, value in {**shared.lists, **test.vars}.items()
         if isinstance(value, list) and value and isinstance(value[0], str)
     }
-    if not lists or options["disableVarExpansion"].value is True:
+    own = options["disableVarExpansion"].value
+    if not lists or (shared.as_written if own is None else own):
         yield test
         return
     number = 1
