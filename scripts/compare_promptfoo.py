@@ -1,9 +1,10 @@
 """Compares `rejoinder import promptfoo` with promptfoo itself, on the example configurations of a checkout.
 
-Every configuration that is imported completely, providers aside, is run by both programs against one server on
-loopback, whose replies make assertions both pass and fail; the verdicts are compared row by row.
+Every configuration is run by both programs against one server on loopback, whose replies make assertions both pass and
+fail; the verdicts are compared row by row. A difference has to follow from a line of the import's report or from one of
+`RULES`, which the guide lists under "Small differences": any other one is UNEXPLAINED, and the exit code is then 1.
 
-    python scripts/compare_promptfoo.py CHECKOUT NODE_MODULES [--only TEXT] [--limit N]
+    python scripts/compare_promptfoo.py CHECKOUT NODE_MODULES [--only TEXT] [--limit N] [--jobs N] [--keep FOLDER]
 
 CHECKOUT is a checkout of promptfoo, NODE_MODULES a folder in which npm has installed it. The last line is JSON.
 """
@@ -20,20 +21,29 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from rejoinder.imports.kinds import KINDS
+from rejoinder.imports.ledger import Loss
 from rejoinder.imports.sources import ImportFault
 from rejoinder.imports.workbench import import_files
 from rejoinder.testing import FakeServer
-from rejoinder.testing.values import Received
+from rejoinder.testing.values import Answer, Received, ToolCall
 
 KIND = next(kind for kind in KINDS if kind.name == "promptfoo")
 MOST_PROVIDERS = 2
+MOST_SECONDS = 900
+REFUSED = "red teaming has no form here"
+"""The only reason for which an example may be refused."""
+NOT_RUN_THERE = ("ENOTFOUND", "timed out")
+"""What promptfoo itself says where it cannot run an example without a network or a service."""
 GOOD, BAD = "[good]", "[bad]"
 """Marks in replies, by which the judge decides in both programs."""
 
@@ -84,11 +94,14 @@ def provider(given: Any, url: str) -> dict[str, Any]:
         given = {"id": name, **(given[name] or {})}
     options = given if isinstance(given, dict) else {"id": str(given)}
     settings = options.get("config")
-    form = settings.get("response_format") if isinstance(settings, dict) else None
-    config = {"apiBaseUrl": url, "apiKey": "any", **({"response_format": form} if isinstance(form, dict) else {})}
+    kept = {
+        key: settings[key]
+        for key in ("response_format", "tools")
+        if isinstance(settings, dict) and isinstance(settings.get(key), dict if key == "response_format" else list)
+    }
     label = str(options.get("label") or options["id"])
-    kept = {"prompts": options["prompts"]} if "prompts" in options else {}
-    return {"id": "openai:chat:fake", "label": label, "config": config, **kept}
+    more = {key: options[key] for key in ("prompts", "transform") if key in options}
+    return {"id": "openai:chat:fake", "label": label, "config": {"apiBaseUrl": url, "apiKey": "any", **kept}, **more}
 
 
 def without_graders(value: Any, inside: str = "") -> Any:
@@ -104,20 +117,23 @@ def without_graders(value: Any, inside: str = "") -> Any:
 
 
 class Model:
-    """Replies by the digest of the prompt: one with all that is looked for, one with none of it, JSON, or a part."""
+    """Replies by the digest of the prompt: one with all that is looked for, one with none of it, JSON, XML, a part, and
+    calls of the tools, with right arguments and without any."""
 
     def __init__(self, config: Any) -> None:
         texts = list(dict.fromkeys(_wanted(config)))
         rows = [text for text in texts if 0 < len(text) < 200 and "{{" not in text][:60]
-        self._replies = [
+        self._replies: list[str] = [
             f"{GOOD} {' '.join(rows)}",
             f"{BAD} I do not know.",
             json.dumps({"answer": " ".join(rows[:5]), "mark": GOOD}),
             f"{GOOD} {' '.join(rows[::2])}",
             rows[0] if rows else "Yes",
         ]
+        if "-xml" in json.dumps(config, default=str):
+            self._replies += ["<analysis><classification>a</classification><color>b</color></analysis>", "<a><b></a>"]
 
-    def __call__(self, received: Received) -> str:
+    def __call__(self, received: Received) -> str | Answer:
         body: Any = received.body
         said = "\n".join(_text(one.get("content")) for one in body.get("messages", []))
         if is_judged(said):
@@ -127,7 +143,25 @@ class Model:
                 {"reason": "By its mark.", "pass": passed, "score": float(passed), "reasoning": "By its mark."}
             )
         digest = hashlib.sha256(re.sub(r"\s+", " ", said).strip().encode()).digest()
+        tools = [one["function"] for one in body.get("tools") or [] if isinstance(one.get("function"), dict)]
+        if tools and digest[1] % 3:
+            tool = tools[digest[2] % len(tools)]
+            arguments = _example(tool.get("parameters") or {}) if digest[1] % 3 == 1 else {}
+            return Answer(tool_calls=(ToolCall(tool["name"], arguments),))
         return self._replies[digest[0] % len(self._replies)]
+
+
+def _example(schema: Any) -> Any:
+    """A value that satisfies a schema of a tool."""
+    schema = schema if isinstance(schema, dict) else {}
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    if kind == "object":
+        return {key: _example(one) for key, one in (schema.get("properties") or {}).items()}
+    if kind == "array":
+        return [_example(schema.get("items"))]
+    return {"integer": 1, "number": 1.5, "boolean": True, "null": None}.get(str(kind), "Paris")
 
 
 def is_judged(said: str) -> bool:
@@ -157,29 +191,69 @@ def _wanted(value: Any, inside: str = "") -> Iterator[str]:
 # Both programs
 
 
+class Outcomes(Struct, frozen=True):
+    """What both programs made of one configuration."""
+
+    theirs: list[dict[str, Any]]
+    ours: list[dict[str, Any]]
+    targets: list[str]
+    losses: list[Loss]
+
+
 def run_theirs(config: Path, modules: Path, env: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of promptfoo, in the order of tests and prompts."""
     out = config.with_name("theirs.json")
     main = modules / "promptfoo" / "dist" / "src" / "main.js"
     command = ["node", str(main), "eval", "-c", config.name, "-o", out.name, "--no-cache", "--no-progress-bar"]
     command += ["--no-table", "--no-write", "-j", "2"]
-    done = subprocess.run(command, cwd=config.parent, env=env, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=config.parent, env=env, capture_output=True, timeout=MOST_SECONDS, check=False)
     if not out.exists():
-        raise RuntimeError((done.stderr or done.stdout).decode("utf-8", "replace")[-300:])
+        said = (done.stderr or done.stdout).decode("utf-8", "replace")
+        raise NotRun("promptfoo", said[max(said.find("Error"), 0) :][:600])
     rows = json.loads(out.read_text())["results"]["results"]
-    return sorted(rows, key=lambda row: (row["testIdx"], row["promptIdx"]))
+    return [_trimmed(row) for row in sorted(rows, key=lambda row: (row["testIdx"], row["promptIdx"]))]
 
 
-def run_ours(config: Path, env: dict[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Our results in the order of cases and variants, and the names of our targets."""
-    bench, _ = import_files(KIND, config, config.parent)
+def _trimmed(row: dict[str, Any]) -> dict[str, Any]:
+    parts = (row.get("gradingResult") or {}).get("componentResults") or []
+    return {
+        "target": row["provider"].get("label") or row["provider"]["id"],
+        "passed": bool(row["success"]),
+        "asked": _last_message(str((row.get("prompt") or {}).get("raw"))),
+        "reply": (row.get("response") or {}).get("output"),
+        "error": row.get("error") if not parts else None,
+        "limited": (row.get("testCase") or {}).get("threshold") is not None,
+        "failed": [
+            [str((part.get("assertion") or {}).get("type")), str(part.get("reason"))[:200]]
+            for part in parts
+            if not part.get("pass")
+        ],
+    }
+
+
+def _last_message(raw: str) -> str:
+    """The last message of a prompt that is a list of messages."""
+    try:
+        messages = json.loads(raw)
+        return _words(_text(messages[-1]["content"])) if isinstance(messages, list) else _words(raw)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return _words(raw)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def run_ours(config: Path, env: dict[str, str]) -> tuple[list[dict[str, Any]], list[str], list[Loss]]:
+    """Our results in the order of cases and variants, the names of our targets, and the losses of the import."""
+    bench, report = import_files(KIND, config, config.parent)
     [suite] = [name for name in bench.write() if name.endswith("evals.yaml")]
     path = Path(suite) if Path(suite).is_absolute() else Path.cwd() / suite
     text = path.read_text()
     command = [str(Path(sys.executable).with_name("rejoinder")), "run", path.name, "--format", "json"]
-    done = subprocess.run(command, cwd=path.parent, env=env, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=path.parent, env=env, capture_output=True, timeout=MOST_SECONDS, check=False)
     if not done.stdout.startswith(b"{"):
-        raise RuntimeError(done.stderr.decode("utf-8", "replace")[-600:])
+        raise NotRun("rejoinder", done.stderr.decode("utf-8", "replace")[-600:])
     document = json.loads(done.stdout)
     data = yaml.load(text, Texts)
     targets = data["target"] if isinstance(data["target"], list) else [data["target"]]
@@ -189,7 +263,24 @@ def run_ours(config: Path, env: dict[str, str]) -> tuple[list[dict[str, Any]], l
     results = sorted(
         document["results"], key=lambda one: (order[one["id"]], variants.index(one.get("variant") or variants[0]))
     )
-    return results, targets
+    return [_result(one) for one in results], targets, [*report.approximated, *report.left_out]
+
+
+def _result(one: dict[str, Any]) -> dict[str, Any]:
+    turns = one.get("turns") or [{}]
+    checks = [check for turn in turns for check in turn.get("checks", [])]
+    return {
+        "target": one["target"],
+        "passed": one["status"] == "passed",
+        "error": one.get("error"),
+        "asked": _words(str(turns[0].get("prompt"))),
+        "reply": turns[-1].get("response"),
+        "failed": [
+            [str(check["check"]), str(check.get("error") or check.get("reason"))[:200]]
+            for check in checks
+            if not check["passed"]
+        ],
+    }
 
 
 def _by_number(case: str) -> tuple[str, int]:
@@ -197,78 +288,135 @@ def _by_number(case: str) -> tuple[str, int]:
     return ("", int(found[2])) if found is not None and found[2] else (case, 0)
 
 
-def compare(config: Path, example: Path, modules: Path) -> dict[str, Any]:
+class NotRun(Exception):
+    """One of the two programs refused a configuration, or took too long."""
+
+    def __init__(self, program: str, words: str) -> None:
+        super().__init__(f"{program}: {_words(words)}")
+        self.program = program
+
+
+def run_both(config: Path, example: Path, modules: Path, kept: Path | None) -> Outcomes:
     """Both programs on one configuration."""
     original = yaml.load(config.read_text(), Texts)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "example"
         shutil.copytree(example, place, ignore=shutil.ignore_patterns("node_modules", ".git"), symlinks=False)
-        model = Model(original)
-        with FakeServer(model) as server:
+        with FakeServer(Model(original)) as server:
             env = {**os.environ, "OPENAI_API_KEY": "any", "OPENAI_BASE_URL": server.openai_url}
             env |= {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": folder}
             env |= {"PROMPTFOO_DISABLE_REMOTE_GENERATION": "1", "PROMPTFOO_PYTHON": sys.executable}
             path = place / config.relative_to(example)
             path.write_text(yaml.safe_dump(prepared(original, server.openai_url), sort_keys=False, allow_unicode=True))
-            theirs = run_theirs(path, modules, env)
-            ours, targets = run_ours(path, env)
-    return matched(theirs, ours, targets)
+            theirs = _kept(kept, config, lambda: run_theirs(path, modules, env))
+            ours, targets, losses = run_ours(path, env)
+    return Outcomes(theirs, ours, targets, losses)
 
 
-def matched(theirs: list[dict[str, Any]], ours: list[dict[str, Any]], targets: list[str]) -> dict[str, Any]:
-    """Rows of both, target by target."""
-    labels = list(dict.fromkeys(row["provider"].get("label") or row["provider"]["id"] for row in theirs))
-    counted: Counter[str] = Counter()
-    differences: list[dict[str, Any]] = []
-    for label, target in zip(labels, targets, strict=False):
-        left = [row for row in theirs if (row["provider"].get("label") or row["provider"]["id"]) == label]
-        right = [one for one in ours if one["target"] == target]
-        if len(left) != len(right):
-            differences.append({"rows": [len(left), len(right)]})
-            counted["rows"] += max(len(left), len(right))
-            continue
-        if Counter(map(_asked_there, left)) == Counter(map(_asked_here, right)):  # files of a pattern have no order
-            left, right = sorted(left, key=_asked_there), sorted(right, key=_asked_here)
-        for row, one in zip(left, right, strict=True):
-            counted["rows"] += 1
-            counted["passed"] += bool(row["success"])
-            passed = one["status"] == "passed" if "status" in one else bool(one["passed"])
-            if passed == bool(row["success"]):
-                counted["equal"] += 1
-            else:
-                differences.append(_difference(row, one))
-    return {**counted, "differences": differences}
+def _kept(folder: Path | None, config: Path, work: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of promptfoo, from an earlier comparison if they were kept."""
+    if folder is None:
+        return work()
+    file = folder / f"{hashlib.sha256(str(config).encode()).hexdigest()[:24]}.json"
+    if not file.exists():
+        try:
+            found: Any = work()
+        except (NotRun, subprocess.TimeoutExpired) as error:
+            found = {"not run": str(error)}
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(found))
+    found = json.loads(file.read_text())
+    if isinstance(found, dict):
+        raise NotRun("promptfoo", str(found["not run"]).removeprefix("promptfoo: "))
+    return found
 
 
-def _asked_there(row: dict[str, Any]) -> str:
-    return " ".join(str((row.get("prompt") or {}).get("raw")).split())
+def pairs(outcomes: Outcomes) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+    """Rows of both, target by target: those with the same words, then the others in their order."""
+    labels = list(dict.fromkeys(row["target"] for row in outcomes.theirs))
+    for place, label in enumerate(labels):
+        left = [row for row in outcomes.theirs if row["target"] == label]
+        right = [one for one in outcomes.ours if [one["target"]] == outcomes.targets[place : place + 1]]
+        rest: list[dict[str, Any]] = []
+        for row in left:
+            same = next((one for one in right if one["asked"] == row["asked"]), None)
+            if same is None:
+                rest.append(row)
+                continue
+            right.remove(same)
+            yield row, same
+        for row, one in zip_longest(rest, right):
+            yield row, one
 
 
-def _asked_here(one: dict[str, Any]) -> str:
-    return " ".join(str((one.get("turns") or [{}])[0].get("prompt")).split())
+# What a difference follows from
 
 
-def _difference(row: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
-    parts = (row.get("gradingResult") or {}).get("componentResults") or []
-    failed = [
-        f"{(part.get('assertion') or {}).get('type')}: {str(part.get('reason'))[:100]}"
-        for part in parts
-        if not part.get("pass")
-    ]
-    checks = [check for turn in one.get("turns", []) for check in turn.get("checks", [])]
-    ours = [
-        f"{check['check']}: {str(check.get('error') or check.get('reason'))[:100]}"
-        for check in checks
-        if not check["passed"]
-    ]
-    return {
-        "theirs": bool(row["success"]),
-        "failed_there": failed,
-        "failed_here": ours,
-        "error": str(row.get("error"))[:100],
-        "reply_there": str(row.get("response", {}).get("output"))[:60],
-        "reply_here": str((one.get("turns") or [{}])[-1].get("response"))[:60],
-    }
+OF_ROWS = re.compile(
+    r"a test|a scenario|tests|a prompt|prompt|exec:|file://|.*\.(?:[cm]?[jt]s|py|rb|csv|ya?ml|xlsx)\b|huggingface:|https?:|"
+    r"evaluateOptions repeat|options|option providers|providers|.*: the tests are made by code|provider "
+)
+"""Losses by which one program has other rows."""
+OF_WORDS = re.compile(
+    r"a prompt|prompt|variable |vars|a template|option transformVars|extensions|nunjucksFilters|_conversation|file://|"
+    r"exec:|.*\.(?:[cm]?[jt]s|py|rb|sh)\b"
+)
+"""Losses by which both programs ask something else."""
+OF_REPLIES = re.compile(r"transform|option transform|provider option transform|provider setting (?:tools|functions)")
+"""Losses by which both programs check something else."""
+
+
+class Rule(Struct, frozen=True):
+    """A documented difference between the programs: the first cell of its row in the table of the guide."""
+
+    cell: str
+    applies: Callable[[dict[str, Any], dict[str, Any]], bool]
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("a prompt in the form of another API", lambda row, _: "are: 'text', 'image_url'" in str(row["error"])),
+)
+
+
+def explanation(row: dict[str, Any] | None, one: dict[str, Any] | None, losses: list[Loss]) -> str | None:
+    """Why the two verdicts differ: a line of the report, or a documented rule; None if nothing explains it."""
+    if row is None or one is None:
+        return _first(losses, OF_ROWS)
+    if row["asked"] != one["asked"] and (found := _first(losses, OF_WORDS)):
+        return found
+    if row["passed"]:
+        names = [check for check, _ in one["failed"]]
+        kinds = {loss.what for loss in losses}
+        if names and all(any(_is_made_of(name, kind) for kind in kinds) for name in names):
+            return f"approximated: {', '.join(names)}"
+    elif row["error"] and (found := next((loss for loss in losses if _is_named(loss.what, row["error"])), None)):
+        return f"{found.what}: {found.how}"
+    elif row["failed"]:
+        kinds = {loss.what.removeprefix("not-") for loss in losses}
+        lost = [kind for kind, _ in row["failed"] if kind.removeprefix("not-") in kinds]
+        if lost and (len(lost) == len(row["failed"]) or row["limited"]):
+            return f"lost: {', '.join(sorted(set(lost)))}"
+    if found := _first(losses, OF_REPLIES):
+        return found
+    return next((rule.cell for rule in RULES if rule.applies(row, one)), None)
+
+
+def _is_named(kind: str, error: str) -> bool:
+    """Whether an error is about an assertion of this kind."""
+    return re.search(rf"(?:type: (?:not-)?|for ){re.escape(kind)}\b", error) is not None
+
+
+def _first(losses: list[Loss], pattern: re.Pattern[str]) -> str | None:
+    return next((f"{loss.what}: {loss.how}" for loss in losses if pattern.match(loss.what)), None)
+
+
+def _is_made_of(check: str, kind: str) -> bool:
+    """Whether our check comes from a kind of assertion that is only near."""
+    made = {"rouge-n": "rouge_l", "is-refusal": "is_refusal", "is-valid-function-call": "tool_calls", "empty": "equals"}
+    made |= {"min-length": "regex", "max-length": "regex", "is-valid-openai-function-call": "tool_calls"}
+    judged = ("agent-rubric", "model-graded-closedqa", "g-eval", "search-rubric", "factuality", "answer-relevance")
+    made |= dict.fromkeys((*judged, "model-graded-factuality", "conversation-relevance"), "llm_judge")
+    return kind in made and check.split(maxsplit=1)[0] in (made[kind], "not")
 
 
 def main() -> int:
@@ -277,31 +425,76 @@ def main() -> int:
     parser.add_argument("modules", type=Path, help="a `node_modules` folder with promptfoo")
     parser.add_argument("--only", default="", help="configurations whose path has this text")
     parser.add_argument("--limit", type=int, default=1_000_000)
+    parser.add_argument("--jobs", type=int, default=1, help="configurations at a time")
+    parser.add_argument("--keep", type=Path, help="a folder that keeps promptfoo's rows for the next comparison")
     given = parser.parse_args()
+    checkout, modules = given.checkout.resolve(), given.modules.resolve()
+    chosen = [one for one in examples(checkout) if given.only in str(one)][: given.limit]
     figures: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as out:
-        for number, config in enumerate(examples(given.checkout)):
+    reasons: Counter[str] = Counter()
+
+    def work(config: Path) -> tuple[Path, list[str] | str, Outcomes | Exception | None]:
+        with tempfile.TemporaryDirectory() as out:
+            losses = losses_of(config, Path(out))
+        if isinstance(losses, str):
+            return config, losses, None
+        example = checkout / "examples" / config.relative_to(checkout / "examples").parts[0]
+        try:
+            return config, losses, run_both(config, example, modules, given.keep)
+        except (NotRun, subprocess.TimeoutExpired, ImportFault) as error:
+            return config, losses, error
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for config, losses, found in pool.map(work, chosen):
+            name = config.relative_to(checkout / "examples")
             figures["files"] += 1
-            losses = losses_of(config, Path(out) / str(number))
-            if losses or given.only not in str(config) or figures["compared"] >= given.limit:
-                figures["refused" if isinstance(losses, str) else "incomplete" if losses else "complete"] += 1
+            if isinstance(losses, str):
+                figures["refused"] += 1
+                known = REFUSED in losses
+                figures["unexplained"] += not known
+                print(f"{name}: refused: {losses}", flush=True)
                 continue
-            figures["complete"] += 1
-            example = given.checkout / "examples" / config.relative_to(given.checkout / "examples").parts[0]
-            name = config.relative_to(given.checkout / "examples")
-            try:
-                found = compare(config, example, given.modules)
-            except (RuntimeError, subprocess.TimeoutExpired, KeyError, ImportFault) as error:
-                figures["not run"] += 1
-                print(f"{name}: not run: {' '.join(str(error).split())[-200:]}", flush=True)
+            figures["incomplete" if losses else "complete"] += 1
+            if not isinstance(found, Outcomes):
+                _count_not_run(name, found, figures)
                 continue
             figures["compared"] += 1
-            figures.update({key: found[key] for key in ("rows", "equal", "passed") if key in found})
-            print(f"{name}: {found.get('equal', 0)} of {found.get('rows', 0)} equal", flush=True)
-            for one in found["differences"]:
-                print(f"    {json.dumps(one)}", flush=True)
+            count(name, found, figures, reasons, complete=not losses)
+    for reason, number in reasons.most_common():
+        print(f"{number} x {reason}")
     print(json.dumps(figures))
-    return 0
+    return 1 if figures["unexplained"] else 0
+
+
+def count(name: Path, found: Outcomes, figures: Counter[str], reasons: Counter[str], *, complete: bool) -> None:
+    """Count the rows of one configuration, and print those that differ."""
+    equal = rows = 0
+    for row, one in pairs(found):
+        rows += 1
+        if row is not None and one is not None and row["passed"] == one["passed"]:
+            equal += 1
+            figures["passed"] += row["passed"]
+            continue
+        reason = explanation(row, one, found.losses)
+        reasons[reason or "UNEXPLAINED"] += 1
+        figures["explained" if reason else "unexplained"] += 1
+        print(f"    {reason or 'UNEXPLAINED'}: {json.dumps([row, one], ensure_ascii=False)[:1500]}", flush=True)
+    figures["rows"] += rows
+    figures["equal"] += equal
+    if complete:
+        figures["complete rows"] += rows
+        figures["complete equal"] += equal
+    print(f"{name}: {equal} of {rows} equal", flush=True)
+
+
+def _count_not_run(name: Path, error: Exception | None, figures: Counter[str]) -> None:
+    known = next((words for words in NOT_RUN_THERE if words in str(error)), None)
+    theirs = isinstance(error, subprocess.TimeoutExpired) or (
+        isinstance(error, NotRun) and error.program == "promptfoo"
+    )
+    figures["not run"] += 1
+    figures["unexplained"] += not (theirs and known)
+    print(f"{name}: {'' if theirs and known else 'UNEXPLAINED '}not run: {str(error)[-700:]}", flush=True)
 
 
 if __name__ == "__main__":
