@@ -308,7 +308,7 @@ def gate(
 ) -> GateResult:
     """Decide by rules whether a recorded run is good enough. `against` is the name of a baseline, or a run. Runs, sends
     and writes nothing. Raises UsageError for a run that, unless `partial`, has only some cases."""
-    from rejoinder.gates.rules import read_rule
+    from rejoinder.gates.rules import NoBaseline, read_rule
     from rejoinder.gates.verbs import find_baseline, gate_run
 
     with runs_kept_in(runs_folder):
@@ -317,7 +317,11 @@ def gate(
         wanted, recorded = [read_rule(rule) for rule in rules], _open(run, trust=False)
         other = against.folder.path if isinstance(against, StoredReport) else against
         before = None if other is None else find_baseline(recorded.root, str(other))
-        return gate_run(recorded, wanted, before, partial=partial)
+        try:
+            return gate_run(recorded, wanted, before, partial=partial)
+        except NoBaseline as error:
+            error.hint = 'Give `against=`: the name of a baseline, or a run. Or other rules: `rules=["rate>=90%"]`.'
+            raise
 
 
 def _observe(tell: OnProgress | None, observer: Observer | None) -> Observer | None:

@@ -306,5 +306,7 @@ def test_a_run_of_which_nothing_counts_passes_no_limit_and_is_no_baseline(projec
     suite = suite_of({"a": ["no", "no"]})
     suite["evals"][0]["quarantine"] = quarantine
     project.write("evals.yaml", suite)
-    assert "no conversation   exit 5" in project.run("run", "evals.yaml", "--fail-under", "90%", code=5)
+    shown = project.run("run", "evals.yaml", "--fail-under", "90%", code=5)
+    assert shown.splitlines()[-2] == "CANNOT TELL nothing counts: 1 conversation in quarantine, no rate"
+    assert "does not decide: nothing counts: 1 conversation in quarantine   exit 5" in shown
     assert "no verdict that counts" in refusal(project, "bless")

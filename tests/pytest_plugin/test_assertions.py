@@ -119,8 +119,28 @@ def test_nothing_passes_if_no_conversation_counts(project: Project, check: Calla
 
 def test_all_in_quarantine_is_not_passed(project: Project) -> None:
     report = report_of(project, case("good", GOOD, quarantine={"until": "2999-01-01", "reason": "new"}))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="nothing counts: 1 conversation in quarantine"):
         assert_passed(report)
+
+
+@pytest.mark.parametrize("check", EVERY)
+def test_errors_in_quarantine_are_no_expected_failure(project: Project, check: Callable[[RunReport], None]) -> None:
+    apart = {"quarantine": {"until": "2999-01-01", "reason": "new"}}
+    report = rejoinder.run(project.write("evals.yaml", suite(case("silent", GOOD, **apart), replies={"*": []})))
+    with pytest.raises(rejoinder.RejoinderError, match="nothing counts: 1 conversation in quarantine, 1 error"):
+        check(report)
+
+
+def test_a_comparison_without_rules_is_refused(project: Project) -> None:
+    """It passed, whatever the run was like."""
+    good = report_of(project, case("a", GOOD))
+    broken = report_of(project, case("a", BAD))
+    with pytest.raises(rejoinder.UsageError, match="a gate without a rule decides nothing"):
+        assert_no_worse(broken, good, rules=[])
+    with pytest.raises(rejoinder.UsageError, match="a gate without a rule decides nothing"):
+        rejoinder.gate(good, rules=[])
+    with pytest.raises(rejoinder.UsageError, match="Give `against=`"):
+        rejoinder.gate(good)
 
 
 def test_several_targets_have_rates_of_their_own(project: Project) -> None:

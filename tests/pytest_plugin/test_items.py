@@ -153,6 +153,40 @@ def test_a_case_in_quarantine_is_an_expected_failure(project: Project) -> None:
     assert "in quarantine until 2999-01-01: a new model" in done.text
 
 
+@spec("P45")
+def test_a_session_whose_cases_are_all_in_quarantine_does_not_pass(project: Project) -> None:
+    """Nothing counts: errors fail the session, and otherwise it has no result, like `rejoinder run`."""
+    apart = {"quarantine": {"until": "2999-01-01", "reason": "a new model"}}
+    project.write("evals.yaml", suite(case("silent", GOOD, **apart), replies={"*": []}))
+    done = pytest_in(project)
+    assert (done.code, done.outcomes) == (1, {"evals.yaml::silent": "XFAIL"}), done.text
+    assert "nothing counts: 1 conversation in quarantine, 1 error; run" in done.last_lines
+    project.run("run", "evals.yaml", code=3)
+    project.write("evals.yaml", suite(case("bad", BAD, **apart)))
+    done = pytest_in(project)
+    assert (done.code, done.outcomes) == (5, {"evals.yaml::bad": "XFAIL"}), done.text
+    assert "nothing counts: 1 conversation in quarantine; run" in done.last_lines
+    project.run("run", "evals.yaml", code=5)
+    project.write("test_mine.py", "def test_mine(): pass\n")
+    assert pytest_in(project).code == 0
+
+
+@spec("P45")
+def test_an_error_is_not_the_failure_that_a_quarantine_expects(project: Project) -> None:
+    apart = {"quarantine": {"until": "2999-01-01", "reason": "a new model"}}
+    replies = {"silent": [], "*": ["none"]}
+    project.write("shop.yaml", suite(case("silent", GOOD, **apart), case("bad", GOOD, **apart), replies=replies))
+    project.write(
+        "test_shop.py",
+        "from rejoinder.testing import assert_passed, cases\n"
+        "@cases('shop.yaml')\n"
+        "def test_case(rejoinder, case):\n    assert_passed(rejoinder.run(case))\n",
+    )
+    done = pytest_in(project, on=False)
+    assert done.outcomes == {"test_shop.py::test_case[silent]": "FAILED", "test_shop.py::test_case[bad]": "XFAIL"}
+    assert "nothing counts: 1 conversation in quarantine, 1 error" in done.text
+
+
 def test_mistakes_are_a_collection_error_in_the_words_of_validate(project: Project) -> None:
     project.write("evals.yaml", "evals:\n  - promt: Hello\n")
     done = pytest_in(project)

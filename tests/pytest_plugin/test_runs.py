@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import textwrap
 from pathlib import Path
 
@@ -363,3 +364,26 @@ def test_hostile_words_are_inert(project: Project) -> None:
     assert list(done.outcomes.values()) == ["FAILED", "ERROR", "XFAIL"], done.text
     assert "\x1b[2J" not in done.text
     assert "\x07" not in done.text
+
+
+SLOW_TO_END = """
+import signal, sys, time
+
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit()))
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_stopping_a_session_does_not_kill_a_run_that_is_ending(project: Project) -> None:
+    """With `-x` the last case fails, and the session asks the run to stop while its service is ended."""
+    project.write("own.py", "def ask(request):\n    return 'none'\n")
+    project.write("service.py", SLOW_TO_END)
+    start = {"command": [sys.executable, "service.py"], "ready": {"line": "ready"}}
+    bot = {"name": "bot", "provider": "python", "call": "own:ask", "start": start}
+    project.write("evals.yaml", suite(case("bad", GOOD), targets=[bot], target="bot"))
+    done = pytest_in(project, "-x")
+    assert done.outcomes == {"evals.yaml::bad": "FAILED"}, done.text
+    assert "0% (0 to 79), 0 of 1 passed; run" in done.last_lines, done.text
+    assert project.run_json("show")["run"]["status"] == "completed"

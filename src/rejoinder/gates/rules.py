@@ -193,17 +193,25 @@ def decide(
     `rounds_against`: the run that this one was compared with after each round, to see if it could stop. `further`:
     results of new failures that were asked again. `aside`: cases of the run that are in quarantine."""
     rules = list(rules)
-    refuse_missing_baseline(rules, before)
+    refuse_undecidable(rules, before)
     compared = _Compared(rules, now, before, rounds_against, further, aside)
     found = gate([_decide(rule, now, compared) for rule in rules])
     return structs.replace(found, false_alarms=compared.false_alarms(rules))
 
 
-def refuse_missing_baseline(rules: Iterable[Rule], before: Baseline | None) -> None:
-    """Raises UsageError if a rule compares and there is nothing to compare with."""
+class NoBaseline(UsageError):
+    """A rule compares, and there is nothing to compare with."""
+
+
+def refuse_undecidable(rules: Sequence[Rule], before: Baseline | None) -> None:
+    """Raises UsageError if there is no rule, and NoBaseline if a rule compares and there is nothing to compare with."""
+    if not rules:
+        raise UsageError(
+            "a gate without a rule decides nothing", "Give at least one, such as `rate>=90%` or `no-regression`."
+        )
     for rule in rules:
         if rule.measure in COMPARING and before is None:
-            raise UsageError(f"`{rule.text}` compares with an earlier run", "Name it with --against NAME or RUN.")
+            raise NoBaseline(f"`{rule.text}` compares with an earlier run", "Name it with --against NAME or RUN.")
 
 
 def replaced_regressions(found: GateResult, rules: Iterable[Rule], reason: str) -> GateResult:

@@ -28,7 +28,7 @@ from rejoinder.gates.rules import (
     decide,
     doubt_replayed,
     read_rule,
-    refuse_missing_baseline,
+    refuse_undecidable,
     replaced_regressions,
     undecided,
 )
@@ -42,7 +42,7 @@ from rejoinder.runs.options import Confirm, Rounds
 from rejoinder.runs.recorded import RecordedRun, open_recorded
 from rejoinder.runs.report import RunReport, read_run
 from rejoinder.runs.verify import refuse_damaged
-from rejoinder.words.figures import no_rate_words
+from rejoinder.words.figures import no_rate_words, quarantine_words
 from rejoinder.words.numbers import count, listed
 from rejoinder.words.statuses import EARLY_ENDS
 
@@ -90,7 +90,7 @@ def gate_run(
 ) -> GateResult:
     """Apply rules to a recorded run. For an unfinished run the answer is "cannot tell". Raises UsageError for a run
     with only some cases, unless `partial`, and RunDamaged for a damaged run."""
-    refuse_missing_baseline(rules, against)
+    refuse_undecidable(rules, against)
     report = _sound_run(recorded)
     if report is None:
         return undecided(rules, "the run has not ended: no rate yet")
@@ -260,6 +260,8 @@ def why_undecided(report: RunReport) -> str:
     """Why the gate does not decide a run that neither passed nor failed."""
     if (early := EARLY_ENDS.get(report.run.status)) is not None:
         return early.clause
+    if report.summary.all_in_quarantine:
+        return quarantine_words(report.summary)
     return "the run had errors" if report.summary.errors else "conversations of it are missing"
 
 

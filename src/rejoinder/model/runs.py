@@ -722,6 +722,15 @@ class Summary(Struct, frozen=True, kw_only=True):
         return self.total - self.apart - (0 if self.spoilt is None else self.spoilt.conversations)
 
     @property
+    def all_in_quarantine(self) -> bool:
+        """Whether no conversation counts, because all are in quarantine. Such a run did not pass."""
+        return 0 < self.apart == self.total
+
+    @property
+    def errors_in_quarantine(self) -> int:
+        return sum(one.errors for one in self.quarantined if one.active)
+
+    @property
     def passed_at_once(self) -> int:
         """Those that passed and were right from the first: `first_try` also counts those that caved."""
         return self.passed - self.recovered

@@ -11,7 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rejoinder.testing.runner import Runner
 
-PATTERNS = ["evals.yaml", "*.eval.yaml", "evals/**/*.yaml"]
+PATTERNS = [
+    *("evals.yaml", "evals.yml", "eval.yaml", "eval.yml", "rejoinder.yaml", "rejoinder.yml"),
+    *("*.eval.yaml", "*.eval.yml", "*.rejoinder.yaml", "*.rejoinder.yml", "evals/**/*.yaml", "evals/**/*.yml"),
+]
+"""With the names that `rejoinder run` looks for. They are not imported from there: a session without rejoinder pays for
+every import."""
 OPTIONS = ("model", "repeat", "replay", "budget", "against")
 """They change runs of collected suites, so they need `--rejoinder`."""
 

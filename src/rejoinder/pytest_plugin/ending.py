@@ -15,7 +15,7 @@ from rejoinder.report.gate import result_words, write_rules
 from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
 from rejoinder.views.notes import notes_of
-from rejoinder.words.figures import no_rate_words, rate_words, sample_words
+from rejoinder.words.figures import no_rate_words, quarantine_words, rate_words, sample_words
 from rejoinder.words.inert import one_line
 from rejoinder.words.numbers import count
 
@@ -27,6 +27,8 @@ class Conclusion(Struct, kw_only=True):
     warnings: tuple[str, ...] = ()
     fails: bool
     """Whether the session must not pass, whatever its tests say."""
+    counts: bool = True
+    """Whether any case counts, and not only in quarantine."""
     properties: tuple[tuple[str, str], ...] = ()
 
 
@@ -56,7 +58,8 @@ def _of_report(report: RunReport) -> Conclusion:
     row = f"{rate_line(report)}; run {run.id}: {next_step}"
     found = Conclusion(
         rows=(row if run.is_completed else f"{row} ({run.status})",),
-        fails=not is_whole,
+        fails=not is_whole or (summary.all_in_quarantine and summary.errors_in_quarantine > 0),
+        counts=not summary.all_in_quarantine,
         warnings=tuple(one_line(note.text) for note in notes_of(run, summary) if note.kind == "replayed"),
         properties=tuple(properties_of_run(report)),
     )
@@ -70,6 +73,8 @@ def rate_line(report: RunReport) -> str:
     """`80% (55 to 93), 12 of 15 passed`, the rate of each target, variant or pair if there are several, or why there is
     no rate."""
     summary, rate = report.summary, report.summary.rate
+    if summary.all_in_quarantine:
+        return quarantine_words(summary)
     if not isinstance(rate, NoRate):
         return f"{rate_words(rate)}, {sample_words(rate)}"
     parts = [(one.name, one.part.rate) for one in parts_of(report.run, summary)]

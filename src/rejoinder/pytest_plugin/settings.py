@@ -21,6 +21,8 @@ class SessionSettings(Struct, frozen=True, kw_only=True):
     options: RunOptions
     sends: bool
     """False if the session only lists tests."""
+    must_collect: bool
+    """Whether a session without suites fails."""
 
     def takes(self, path: Path, root: Path) -> bool:
         """Whether a file that is not named matches a pattern."""
@@ -52,7 +54,14 @@ def read_settings(config: pytest.Config) -> SessionSettings:
         patterns=tuple(config.getini("rejoinder_files")),
         options=options,
         sends=not config.getoption("collectonly"),
+        must_collect=_must_collect(config),
     )
+
+
+def _must_collect(config: pytest.Config) -> bool:
+    """Whether a session without suites fails: with `--rejoinder`, and if no path is named. With `rejoinder = true`,
+    `pytest tests/test_shop.py` may leave out the suites of the project."""
+    return bool(config.getoption("rejoinder")) or config.args_source != pytest.Config.ArgsSource.ARGS
 
 
 def _checked(config: pytest.Config, name: str, is_right: Callable[[Any], bool], wanted: str) -> Any:

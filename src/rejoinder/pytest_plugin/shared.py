@@ -7,6 +7,8 @@
     problem      why the run could not be played, in words
     ended.json   the run has ended; written once
 
+Beside the folders of runs is `collected.json`: the suites that a worker has collected, and the files it passed over.
+
 pytest-xdist has a controller and several workers. The workers collect the same items; the first that needs a result
 plays the run of all of them. If it dies, the lock is free, and the next worker resumes the run.
 """
@@ -23,6 +25,7 @@ from rejoinder.locks import lock_within
 from rejoinder.run_files import replace_file
 from rejoinder.runs.options import RunOptions
 
+COLLECTED = "collected.json"
 MOST_STARTS = 3
 """Processes that may play a run, one after another's death: code that kills its process must not do so for ever."""
 
@@ -43,6 +46,26 @@ class Order(Struct, frozen=True, kw_only=True):
 class RunEnd(Struct, frozen=True):
     problem: str = ""
     """Why the run was not played to its end; empty if its folder says how it ended."""
+
+
+class Collected(Struct):
+    """The suites that a session has collected. All workers of pytest-xdist collect the same."""
+
+    suites: int = 0
+    passed_over: dict[str, str] = {}
+    """Files that match a pattern and are not suites, each with the reason."""
+
+    def write(self, folder: Path) -> None:
+        with replace_file(folder / COLLECTED) as stream:
+            stream.write(msgspec.json.encode(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Collected | None:
+        """None if no worker finished its collection."""
+        try:
+            return msgspec.json.decode((folder / COLLECTED).read_bytes(), type=cls)
+        except OSError:
+            return None
 
 
 class SharedFolder:

@@ -47,7 +47,7 @@ from rejoinder.views.reasons import first_reason, said_of
 from rejoinder.views.run import RunView, view_run
 from rejoinder.views.walk import Alike, Found, column_of, look_through
 from rejoinder.words.clusters import cluster_keys
-from rejoinder.words.figures import of_trials
+from rejoinder.words.figures import of_trials, quarantine_words
 from rejoinder.words.numbers import count, percent, rate_range
 
 BLOCKS, SHORT_BLOCKS = 10, 30
@@ -391,6 +391,10 @@ def _result(view: RunView, found: Found, form: Form) -> Iterator[Line]:
             Piece(f"nothing was measured: {count(summary.total - summary.decided, 'conversation')} invalid", "fail"),
         )
         yield from _with_rate((_error_mark(form), Piece(" "), *said), line(("no rate", "quiet")), form)
+        return
+    if summary.all_in_quarantine:
+        sign = (_error_mark(form), Piece(" ")) if summary.errors_in_quarantine else mark("?", form)
+        yield from _with_rate((*sign, Piece(quarantine_words(summary), "warned")), line(("no rate", "quiet")), form)
         return
     if summary.by_case.failed and not early:  # some trials may fail
         parts = list(mark("✗", form))

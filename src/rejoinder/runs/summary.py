@@ -82,6 +82,11 @@ def _exit_code(statuses: Counter[str], failed: int, unfinished: int, status: Run
     return 1 if failed or statuses["skipped"] else 0
 
 
+def _of_quarantine(summary: Summary) -> int:
+    """The exit code of a run whose conversations are all in quarantine: it cannot tell, so it did not pass."""
+    return summary.exit_code or (3 if summary.errors_in_quarantine else 5)
+
+
 def add_embeddings(summary: Summary, spent: EmbeddingCosts) -> Summary:
     """Add the cost of embeddings: it belongs to the run, because conversations share them."""
     cost = None if None in spent.costs else add_costs(sorted(one for one in spent.costs if one is not None))
@@ -502,7 +507,7 @@ class _Tally(_Counts):
         follow_ups = [tally.follow_ups for tally in self._targets.values()]
         figures = self.figures(pooled)
         verdicts = self._cases.verdicts()
-        return Summary(
+        found = Summary(
             **figures,
             total=run.planned,
             unfinished=unfinished,
@@ -548,6 +553,7 @@ class _Tally(_Counts):
             ),
             limits=run.limits,
         )
+        return structs.replace(found, exit_code=_of_quarantine(found)) if found.all_in_quarantine else found
 
     def _by_pair(self) -> tuple[PairSummary, ...]:
         """In the order of the targets, each with its variants in theirs."""

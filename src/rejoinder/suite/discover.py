@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from rejoinder.errors import UsageError
+from rejoinder.project.files import FileFault, read_text
 from rejoinder.project.user_files import user_values
+from rejoinder.spelling import nearest
 
 FileKind: TypeAlias = Literal["suite", "targets", "config"]
 _KINDS: dict[str, FileKind] = {"targets": "targets", "config": "config"}
 
 DEFAULT_NAMES = ("evals.yaml", "evals.yml", "eval.yaml", "eval.yml", "rejoinder.yaml", "rejoinder.yml")
+MOST_READ = 1_000_000
+"""Bytes of a file that show whether it is a suite."""
+_OF_SUITES = ("evals", "cases")
+_KEY = re.compile(r"^[\"']?(\w{1,40})[\"']?\s*:", re.MULTILINE)
+_LIST = re.compile(r"(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:-\s|\[)")
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build"})
 
 
@@ -100,15 +107,30 @@ def find_default() -> Path:
     )
 
 
+def why_passed_over(path: Path) -> str | None:
+    """Why a file is not taken for a suite; None for a suite, and for another file of rejoinder."""
+    if kind_of(path) != "suite" or looks_like_suite(path):
+        return None
+    try:
+        text = read_text(path)[:MOST_READ]
+    except FileFault as fault:
+        return fault.message
+    if not text.strip():
+        return "it is empty"
+    if _LIST.match(text):
+        return "it is a list, and a suite is a mapping with `evals`"
+    written = next((key for key in _KEY.findall(text) if nearest(key, _OF_SUITES) is not None), None)
+    meant = "" if written is None else f"; `{written}` is not `{nearest(written, _OF_SUITES)}`"
+    return f"it has neither `evals` nor `cases`{meant}"
+
+
 def looks_like_suite(path: Path) -> bool:
     """Whether the file has a key that only suites have. Broken YAML is judged by its text."""
-    text = _head(path, 1_000_000)
+    text = _head(path, MOST_READ)
     start = r"[{,\n]\s*" if text.lstrip().startswith("{") else "^"
     has_tests = re.search(rf"{start}[\"']?tests[\"']?\s*:", text, re.MULTILINE) is not None
-    return (
-        re.search(rf"{start}[\"']?(evals|evalcases)[\"']?\s*:", text, re.MULTILINE) is not None
-        or re.search(rf"{start}[\"']?cases[\"']?\s*:\s*\S+\.(jsonl|ndjson|csv)\b", text, re.MULTILINE) is not None
-        or (has_tests and re.search(r"\bmode[\"']?\s*:\s*[\"']?conversation\b", text) is not None)
+    return re.search(rf"{start}[\"']?(evals|evalcases|cases)[\"']?\s*:", text, re.MULTILINE) is not None or (
+        has_tests and re.search(r"\bmode[\"']?\s*:\s*[\"']?conversation\b", text) is not None
     )
 
 
@@ -126,6 +148,6 @@ def _head(path: Path, size: int = 2000) -> str:
         return ""
     try:
         with path.open("rb") as stream:
-            return stream.read(size).decode("utf-8", "replace")
+            return stream.read(size).decode("utf-8-sig", "replace")
     except OSError:
         return ""

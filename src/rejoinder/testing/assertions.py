@@ -1,7 +1,8 @@
 """Assertions about runs: did everything pass, is the rate high enough, is it no worse than a baseline?
 
 They raise AssertionError with the words of the terminal. No answer is not a good answer: errors, an empty run, an
-unfinished run and a run without a rate fail them.
+unfinished run and a run without a rate fail them. If errors are all that a run in quarantine has, they raise NotTested:
+that is not the failure that a quarantine expects.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rejoinder.report.styled import Form
 from rejoinder.runs.report import RunReport
 from rejoinder.spelling import did_you_mean
 from rejoinder.views.cases import tried_cases
-from rejoinder.words.figures import no_rate_words, rate_words, sample_words
+from rejoinder.words.figures import no_rate_words, quarantine_words, rate_words, sample_words
 from rejoinder.words.numbers import count
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ MOST_SHOWN = 3
 """Cases whose failures are shown."""
 _NAMES = {"final": "final pass rate", "first_try": "first-try pass rate"}
 _FORM = Form(symbols=True)
+
+
+class NotTested(RejoinderError):
+    """All conversations of a run are in quarantine, and had errors."""
 
 
 def hides(info: pytest.ExceptionInfo[BaseException] | None) -> bool:
@@ -60,6 +65,8 @@ def assert_passed(found: RunReport | CaseVerdict | Result) -> None:
         what = f"a report, a case or a result is expected, and not a {type(found).__name__}"
         raise UsageError(what, "Give a report, or one of its `cases` or `results`.")
     refuse_unfinished(found)
+    if found.summary.all_in_quarantine:
+        fail(quarantine_words(found.summary), found)
     if found.summary.exit_code != 0 or not found.summary.finished:
         fail(_failures(found))
 
@@ -150,6 +157,8 @@ def refuse_unfinished(report: RunReport) -> None:
         fail(f"the run is not finished{how}: {count(left, 'conversation')} left; next: rejoinder resume {run.id}")
     if not summary.total:
         fail("the run has no conversation")
+    if summary.all_in_quarantine and summary.errors_in_quarantine:
+        raise NotTested(f"{quarantine_words(summary)}\n{_failures(report)}")
 
 
 def refuse_errors(part: Summary | TargetSummary, report: RunReport) -> None:
@@ -178,7 +187,7 @@ def _failures(report: RunReport) -> str:
 def _failure_rows(report: RunReport) -> Iterator[str]:
     shown = 0
     for case in tried_cases(report):
-        if case.status in ("passed", "apart"):
+        if case.status == "passed" or (case.status == "apart" and not report.summary.all_in_quarantine):
             continue
         shown += 1
         if shown <= MOST_SHOWN:

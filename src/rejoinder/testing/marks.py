@@ -22,4 +22,4 @@ def marks_of(case: Case, config: pytest.Config | None = None) -> Iterator[pytest
         yield getattr(pytest.mark, name)
     if case.quarantine is not None and not case.quarantine.is_over(now()[:10]):
         reason = f"in quarantine until {case.quarantine.until}: {one_line(case.quarantine.reason)}"
-        yield pytest.mark.xfail(reason=reason, strict=False)
+        yield pytest.mark.xfail(reason=reason, strict=False, raises=(AssertionError, pytest.fail.Exception))

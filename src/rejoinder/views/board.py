@@ -14,7 +14,15 @@ from msgspec import Struct
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.boards import NamedPart, Part, Verdict, parts_of, verdict_of
 from rejoinder.model.figures import NetRecovery, NoRate, Rate, why_untested
-from rejoinder.words.figures import VERDICT_WORDS, cases_passed, no_rate_words, rate_ends, trials_passed, trials_words
+from rejoinder.words.figures import (
+    VERDICT_WORDS,
+    cases_passed,
+    no_rate_words,
+    quarantine_words,
+    rate_ends,
+    trials_passed,
+    trials_words,
+)
 from rejoinder.words.numbers import (
     capital,
     count,
@@ -290,6 +298,8 @@ def _early(receipt: Receipt, summary: Summary) -> str:
     if unmeasured and not summary.finished:
         invalid = count(summary.total - summary.decided, "conversation")
         return f"Nothing was measured: {invalid} invalid."
+    if summary.all_in_quarantine:
+        return f"{capital(quarantine_words(summary))}."
     if receipt.status not in EARLY_ENDS:
         return ""
     return f"{_ended_early(receipt, summary)}, {summary.passed:,} passed."

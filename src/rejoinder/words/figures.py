@@ -25,7 +25,7 @@ from rejoinder.model.figures import (
     Transitions,
 )
 from rejoinder.model.results import UsageResult
-from rejoinder.model.runs import CaseVerdicts
+from rejoinder.model.runs import CaseVerdicts, Summary
 from rejoinder.words.numbers import (
     cost_words,
     count,
@@ -102,6 +102,13 @@ _NO_RATE: dict[NoRateReason, str] = {
     "several-conditions": "several ways to put tasks have no common rate",
     "nothing": "no rate: no conversation counts",
 }
+
+
+def quarantine_words(summary: Summary) -> str:
+    """`nothing counts: 2 conversations in quarantine, 1 error`: the result of a run without any other conversation."""
+    errors = summary.errors_in_quarantine
+    told = f"nothing counts: {count(summary.apart, 'conversation')} in quarantine"
+    return f"{told}, {count(errors, 'error')}" if errors else told
 
 
 def sample_words(rate: Rate) -> str:
