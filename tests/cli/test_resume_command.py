@@ -41,6 +41,40 @@ def test_python_takes_the_same_run(project: Project, killed: str) -> None:
     assert rejoinder.resume().run.id == killed
 
 
+def test_an_edited_suite_changes_nothing_that_is_shown_of_a_killed_run(project: Project, killed: str) -> None:
+    """It showed 0 cases of the edited suite, and nothing of what was recorded."""
+    other = suite("yes", cases=6)
+    other["evals"] = [{**one, "id": f"new-{one['id']}"} for one in other["evals"]]
+    for edited in (other, "evals: ["):
+        project.write("evals.yaml", edited)
+        shown = project.run_json("show", killed, code=None)
+        assert [one["id"] for one in shown["results"]] == ["c0", "c1"]
+        assert (shown["run"]["planned"], shown["summary"]["unfinished"]) == (4, 2)
+
+
+def test_resume_says_what_changed_and_what_it_plays(project: Project, killed: str) -> None:
+    other = suite("yes", cases=5)
+    other["evals"] = other["evals"][1:]
+    other["evals"][0]["checks"] = [{"contains": "y"}]
+    project.write("evals.yaml", other)
+    said = project.invoke("resume", "--format", "json").stderr
+    assert f"changed since {killed} began: cases and checks; this plays 4 conversations of the suites as they" in said
+    assert "and 4 were planned; new: c4; no longer there: c0; recorded replies are used where nothing changed" in said
+    assert "changed since" in (run_folders(project.folder)[-1] / "run.log").read_text()
+    project.write("evals.yaml", suite("yes"))
+    assert "changed since" in project.invoke("resume", killed).stderr, "against the suite that was played last"
+    assert "changed since" not in project.invoke("resume", killed).stderr
+
+
+def test_a_run_that_was_resumed_with_an_edited_suite_is_shown_by_it(project: Project, killed: str) -> None:
+    other = suite("yes")
+    other["evals"][3]["id"] = "edited"
+    project.write("evals.yaml", other)
+    run_process(project.folder, "resume", killed, "--workers", "1", REJOINDER_KILL_AT="results.before_rename")
+    shown = project.run_json("show", killed, code=None)
+    assert [one["id"] for one in shown["results"]] == ["c0", "c1", "c2", "edited"]
+
+
 def test_a_finished_run_is_not_shown_as_if_it_had_been_resumed(project: Project) -> None:
     one = run(project, suite("no"), code=1)["run"]["id"]
     said = refusal(project, "resume")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +244,39 @@ def test_a_secret_of_a_mapping_does_not_reach_the_disk(project: Project, monkeyp
         for file in folder.iterdir():
             content = file.read_bytes() if file.is_file() else b""
             assert b"s3cret-of-the-shop-42" not in content and b"sk-literal-4242424242" not in content, file
+
+
+def _nested(levels: int) -> Raw:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"a": value}
+    return {**MAPPING, "metadata": value}
+
+
+def _recursive() -> Raw:
+    found: Raw = {**MAPPING}
+    found["metadata"] = {"again": found}
+    return found
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "recursive": (lambda: rejoinder.load(_recursive()), "contains itself, or is nested more than 200 levels deep"),
+    "deep": (lambda: rejoinder.run(_nested(3_000)), "contains itself, or is nested more than 200 levels deep"),
+    "less deep": (lambda: rejoinder.run(_nested(150)), "nested more than 100 levels deep"),
+    "no text": (lambda: rejoinder.loads(None), "a suite is loaded from a text, and not from a NoneType"),  # type: ignore[arg-type]
+    "bytes": (lambda: rejoinder.loads(b""), "a suite is loaded from a text, and not from a bytes"),  # type: ignore[arg-type]
+    "surrogate": (lambda: rejoinder.loads("name: '\udc80'"), r"has the character '\\udc80', which is not Unicode text"),
+    "surrogate in a mapping": (lambda: rejoinder.load({**MAPPING, "name": "\udc80"}), "name has the character"),
+    "folder": (lambda: rejoinder.loads(TEXT, folder=3), "folder is a path, and not a int"),  # type: ignore[arg-type]
+    "folder of a mapping": (lambda: rejoinder.load(MAPPING, folder=3), "folder is a path"),  # type: ignore[call-overload]
+    "runs folder": (lambda: rejoinder.run(MAPPING, runs_folder=3), "runs_folder is a path, and not a int"),  # type: ignore[arg-type]
+    "NUL": (lambda: rejoinder.run(MAPPING, runs_folder="\0"), "runs_folder has a NUL character"),
+    "path of bytes": (lambda: rejoinder.run(b"evals.yaml"), "and not a bytes"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_end_in_one_clear_error(name: str, project: Project) -> None:
+    call, words = WRONG[name]
+    with pytest.raises((UsageError, SuiteError), match=words):
+        call()

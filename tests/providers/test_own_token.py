@@ -25,13 +25,17 @@ mode = sys.argv[1] if len(sys.argv) > 1 else ""
 time.sleep(0.05)
 if mode == "fails":
     print(token)
-    sys.exit("no login: run `login` first")
+    sys.exit(f"no login with {token}: run `login` first")
 if mode == "sleeps":
+    print(token, file=sys.stderr, flush=True)
     time.sleep(300)
 if mode == "flood":
+    print(token, file=sys.stderr, flush=True)
     sys.stdout.write("x" * 1_000_000)
 print({"json": json.dumps({"token": token, "expires_in": 3600}), "odd": f"two words {token}", "silent": "",
-       "list": "[1]", "other": json.dumps({"tokens": token})}.get(mode, token))
+       "list": "[]", "null": "null", "quoted": f'"{token}"', "other": json.dumps({"tokens": token}),
+       "never": json.dumps({"token": token, "expires_in": "abc"}),
+       "past": json.dumps({"token": token, "expires_in": -5})}.get(mode, token))
 """
 AUTH: Raw = {"command": ["python3", "token.py"]}
 
@@ -150,11 +154,16 @@ def test_a_resumed_run_hides_its_own_token_as_well(home: Project) -> None:
 @pytest.mark.parametrize(
     ("mode", "words"),
     [
-        ("fails", "the command ended with exit code 1: no login: run `login` first"),
+        ("fails", "the command ended with exit code 1; its output is not recorded, because it may have the token"),
+        ("list", "the command printed JSON that is not an object"),
+        ("null", "the command printed JSON that is not an object"),
+        ("quoted", "the command printed JSON that is not an object; print the token without quotes"),
+        ("never", "`expires_in` is not a number of seconds above 0"),
+        ("past", "`expires_in` is not a number of seconds above 0"),
         ("silent", "the command printed nothing"),
         ("odd", "the command printed something that has white space"),
         ("other", "the command printed JSON without a text `token`"),
-        ("flood", "the command prints more than"),
+        ("flood", "the command prints more than 64 KiB"),
         ("sleeps", "the command did not end within 1 s"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -218,3 +219,10 @@ def test_every_tag_is_a_mark_without_effect(tag: str) -> None:
     assert mark not in RESERVED
     assert re.fullmatch(r"\w+", mark)
     assert not mark.startswith("_")  # pytest refuses such a mark
+
+
+@pytest.mark.parametrize("share", ["0.9", None, True])
+def test_a_share_is_a_number(project: Project, share: Any) -> None:
+    report = report_of(project, case("a", GOOD))
+    with pytest.raises(rejoinder.UsageError, match="a share is a number, and not a "):
+        assert_rate(report, at_least=share)

@@ -13,6 +13,8 @@ from rejoinder.errors import UsageError
 
 Value: TypeAlias = "str | int | float | bool | Sequence[Value] | Mapping[str, Value] | None"
 """Any value of a suite."""
+MOST_DEPTH = 200
+"""Levels of a value. A suite as a file may have fewer; its message has the place."""
 LONGEST_SHOWN = 60
 """Characters of a value in the one-line form of a check."""
 
@@ -70,22 +72,36 @@ def keys(given: Mapping[str, Any], alone: str | None = None) -> Any:
     return found[alone] if alone is not None and found.keys() == {alone} else found
 
 
-def plain(value: object, at: str = "") -> Any:
+def plain(value: object, at: str = "", depth: int = 0) -> Any:
     """A value as YAML data: mappings, lists, texts, numbers, booleans and None. Raises UsageError for other values."""
+    if depth > MOST_DEPTH:
+        place = at.removeprefix(".")[:LONGEST_SHOWN]
+        raise UsageError(f"{place}... contains itself, or is nested more than {MOST_DEPTH} levels deep")
     if isinstance(value, SuitePart | CheckEntry):
-        return plain(value.written(), at)
+        return plain(value.written(), at, depth + 1)
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, str):
-        return str(value)
+        return encodable(str(value), at)
     if isinstance(value, PurePath):
         return value.as_posix()
     if isinstance(value, Mapping):
-        return {_key(key, at): plain(one, f"{at}.{key}") for key, one in cast("Mapping[object, object]", value).items()}
+        items = cast("Mapping[object, object]", value).items()
+        return {_key(key, at): plain(one, f"{at}.{key}", depth + 1) for key, one in items}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return [plain(one, f"{at}[{place}]") for place, one in enumerate(cast("Sequence[object]", value))]
+        return [plain(one, f"{at}[{place}]", depth + 1) for place, one in enumerate(cast("Sequence[object]", value))]
     shown = repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
     raise UsageError(f"{at.removeprefix('.') or 'a suite'} cannot be written as YAML: it is {shown}")
+
+
+def encodable(text: str, at: str = "") -> str:
+    """The text. Raises UsageError for half of a pair of surrogates, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        where = at.removeprefix(".") or "the text of a suite"
+        raise UsageError(f"{where} has the character {text[error.start]!a}, which is not Unicode text") from None
+    return text
 
 
 def mapping_of(suite: Mapping[str, object]) -> dict[str, Any]:
@@ -95,5 +111,5 @@ def mapping_of(suite: Mapping[str, object]) -> dict[str, Any]:
 
 def _key(key: object, at: str) -> str:
     if isinstance(key, str):
-        return str(key)
+        return encodable(str(key), at)
     raise UsageError(f"{at.removeprefix('.') or 'a suite'} has the key {key!r}; keys are texts")

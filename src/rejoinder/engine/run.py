@@ -30,7 +30,9 @@ from rejoinder.model import CaseName, Receipt, Status, Suite, judge_case
 from rejoinder.model.forks import Fork
 from rejoinder.model.spending import NOTHING
 from rejoinder.runs.earlier import EarlierRuns, find_earlier
+from rejoinder.runs.edited import edited_words, played_suites
 from rejoinder.runs.folder import RunBusy, runs_folder
+from rejoinder.runs.inputs import digests_of
 from rejoinder.runs.names import case_name_of, suites_called
 from rejoinder.runs.options import GRADE, MERGE, REPLAY, RunOptions, grown_options, refuse_contradictions, settled
 from rejoinder.runs.parts import refuse_other_run
@@ -192,6 +194,7 @@ def resume_run(
         except OSError as error:
             raise folder_failure(folder, error) from None
         setup.refuse_other_models(folder.id, {target.name: target.model for target in run.targets})
+        run = _told_of_edits(recorded, run, setup, observer)
         sources = RunSources(setup, earlier, _prefix_of(recorded, run, options))
         opened.callback(sources.close)
         history, spent = None, NOTHING
@@ -204,6 +207,20 @@ def resume_run(
         refuse_closed(setup, sources.told if history is None else {**sources.told, **history.told})
         execution = Execution(setup, sources, folder, recorded.root, executor)
         return execution.work(run, history, observer or Observer(), spent)
+
+
+def _told_of_edits(recorded: RecordedRun, run: Receipt, setup: Setup, observer: Observer | None) -> Receipt:
+    """Say what changed in the suites since the run began. Its receipt then has the digests of those that are played."""
+    digests = digests_of(setup.suites, setup.mask, setup.options.selection.given)
+    words = edited_words(recorded, run, setup.suites, digests, setup.survey.planned)
+    if words is None:
+        return run
+    recorded.folder.log(words)
+    if observer is not None:
+        observer.told(words)
+    run = structs.replace(run, digests=digests)
+    recorded.folder.write_receipt(run)  # now: the process may be killed
+    return run
 
 
 class NotPassed(NamedTuple):
@@ -240,7 +257,7 @@ def not_passed(recorded: RecordedRun) -> NotPassed:
 
 def show_run(recorded: RecordedRun) -> RunReport:
     """What a run came to, from its files, or else from its journal. Nothing is called or written."""
-    return read_run(recorded) or derive_run(recorded, recorded.suites(asks=False))
+    return read_run(recorded) or derive_run(recorded, played_suites(recorded))
 
 
 def sound_run(recorded: RecordedRun) -> RunReport:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 from rejoinder.authoring.keys import SuiteKeys
-from rejoinder.authoring.pieces import Value, mapping_of
+from rejoinder.authoring.pieces import Value, encodable, mapping_of
 from rejoinder.errors import SuiteError, UsageError
 from rejoinder.model import Case as LoadedCase
 from rejoinder.model import Suite as LoadedSuite
 from rejoinder.model import Target
+from rejoinder.project.folders import given_folder
 from rejoinder.suite.context import LoadOptions
 from rejoinder.suite.source import SuiteText, read_source
 from rejoinder.suite.yaml import parse_yaml
@@ -75,7 +76,7 @@ class Suite(SuiteKeys):
     @classmethod
     def of_mapping(cls, mapping: Mapping[str, Value], folder: str | Path = ".") -> Suite:
         """A suite from a mapping, as YAML would have it. Not loaded yet."""
-        suite = cls(folder=folder)
+        suite = cls(folder=given_folder(folder, "folder"))
         suite._data = mapping_of(mapping)
         return suite
 
@@ -182,7 +183,7 @@ Suites: TypeAlias = OneSuite | Sequence[OneSuite]
 
 def each_of(given: Suites) -> list[OneSuite]:
     """The suites of a list, or the only one."""
-    if isinstance(given, Suite | str | Path | Mapping) or not isinstance(given, Iterable | None):
+    if isinstance(given, Suite | str | Path | Mapping | bytes | bytearray) or not isinstance(given, Iterable | None):
         return [given]
     return list(given or ())
 
@@ -252,10 +253,13 @@ def loads(
     system_prompt: str | None = None,
 ) -> Suite:
     """Load a suite from YAML text, whose relative paths are in `folder`. Raises SuiteError with every mistake in it."""
-    source, problems = read_source(SuiteText(text, Path(NAMELESS)), NAMELESS)
+    if not isinstance(cast("object", text), str):
+        raise UsageError(f"a suite is loaded from a text, and not from a {type(text).__name__}")
+    base = given_folder(folder, "folder")
+    source, problems = read_source(SuiteText(encodable(text), Path(NAMELESS)), NAMELESS)
     if source is None:
         raise SuiteError(problems)
-    origin = SuiteText(text, Path(folder).absolute() / _file_name(source.document.data))
+    origin = SuiteText(text, base / _file_name(source.document.data))
     [loaded], _ = load_suites([origin], _load_options(target, targets_file, system_prompt))
     return Suite.of_loaded(loaded)
 

@@ -11,9 +11,19 @@ import os
 import sys
 from pathlib import Path
 
+from rejoinder.errors import UsageError
 from rejoinder.project.environment import own_environment
 
 _ROOT_MARKS = (".rejoinder", ".agentv", ".git")
+
+
+def given_folder(folder: object, name: str) -> Path:
+    """A folder that a program gives as the argument `name`. Raises UsageError for anything else than a path."""
+    if not isinstance(folder, str | Path):
+        raise UsageError(f"{name} is a path, and not a {type(folder).__name__}")
+    if "\0" in str(folder):
+        raise UsageError(f"{name} has a NUL character, which no path has")
+    return Path(folder).absolute()
 
 
 def find_root(start: Path, working: Path) -> Path:

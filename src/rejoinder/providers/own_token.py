@@ -30,6 +30,9 @@ MOST_OUTPUT = 64 << 10
 _SPARE = 0.1
 """The part of a token's life in which it is not used any more: a request takes time."""
 _TOKEN = re.compile(r"[!-~]+")
+_JSON = re.compile(r"[\[\"]|(?:null|undefined|None|true|false)\Z")
+"""Output that cannot be a token: `jq` prints `null` if a key is missing."""
+_UNSAID = "its output is not recorded, because it may have the token: run it yourself to see the cause"
 
 
 class _Token(Struct, frozen=True):
@@ -82,12 +85,11 @@ class TokenSource:
         try:
             ended = await run_process(command)
         except ProcessFault as fault:
-            raise self._fault(str(fault)) from None
+            raise self._fault(fault.brief) from None
         finally:
             guard.close()
         if ended.exit_code:
-            said = ended.stderr.strip()[-500:]  # never its output, which may be the token
-            raise self._fault(f"the command {ended.how()}{f': {said}' if said else ''}")
+            raise self._fault(f"the command {ended.how()}; {_UNSAID}")
         text, expires_s = self._read(ended.stdout)
         self._exchange.learn(text, f"token of target {self._name}")
         lives_s = min((one for one in (self._refresh_s, expires_s) if one is not None), default=None)
@@ -104,26 +106,31 @@ class TokenSource:
             found = next((told[key] for key in ("token", "access_token") if key in told), None)
             if not isinstance(found, str):
                 raise self._fault("the command printed JSON without a text `token`")
-            text, expires_s = found.strip(), _seconds(told.get("expires_in"))
+            text, expires_s = found.strip(), self._seconds(told.get("expires_in"))
+        elif _JSON.match(text):
+            raise self._fault("the command printed JSON that is not an object; print the token without quotes")
         text = text.removeprefix("Bearer ").strip()
         if not _TOKEN.fullmatch(text):
             what = "something that has white space, or characters beyond ASCII" if text else "nothing"
             raise self._fault(f"the command printed {what}")
         return text, expires_s
 
+    def _seconds(self, told: Any) -> float | None:
+        """For how long a token that says its life is used."""
+        if told is None:
+            return None
+        try:
+            lives_s = float("nan" if isinstance(told, bool) else told)
+        except (TypeError, ValueError, OverflowError):
+            lives_s = float("nan")
+        if not 0 < lives_s < float("inf"):
+            raise self._fault("the command printed JSON whose `expires_in` is not a number of seconds above 0")
+        return lives_s * (1 - _SPARE)
+
     def _fault(self, what: str) -> ProviderError:
         message = f"`auth` of target `{self._name}` gives no token: {what}"
         self._failure = ProviderError(message, type="auth", ends_target=True)
         return self._failure
-
-
-def _seconds(told: Any) -> float | None:
-    """For how long a token that tells its life is used."""
-    try:
-        lives_s = float(told)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return lives_s * (1 - _SPARE) if lives_s > 0 else None
 
 
 def open_token(target: Target, folders: tuple[str, ...], exchange: Exchange) -> TokenSource | None:

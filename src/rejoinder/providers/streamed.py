@@ -6,6 +6,7 @@ event that reports an error, or an end that is not marked is an error, and never
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -61,6 +62,11 @@ def read_stream_settings(settings: Settings, fields: ReplyFields, session: JsonP
     )
 
 
+_CR, _LF = b"\r\n"
+_LINE_END = re.compile(rb"[\r\n]")
+"""Server-sent events have lines that end with CRLF, LF or CR."""
+
+
 class _Fault(Exception):
     """A stream cannot be joined. The message says why."""
 
@@ -74,6 +80,8 @@ class Joiner:
         self._format = settings.format
         self._heard = 0
         self._rest = bytearray()
+        self._after_cr = False
+        """Whether the last line ended with CR, so that a LF behind it ends no other line."""
         self._name = ""
         self._data: list[str] = []
         self._texts: list[str] = []
@@ -114,13 +122,22 @@ class Joiner:
                 raise _Fault(f"the stream is longer than {MOST_STREAM >> 20} MiB")
             start = len(self._rest)
             self._rest += data
-            while not self._done and (end := self._rest.find(b"\n", start)) >= 0:
-                line = bytes(self._rest[:end])
+            while not self._done and (end := self._line_end(start)) >= 0:
+                line, ended_by = bytes(self._rest[:end]), self._rest[end]
                 del self._rest[: end + 1]
                 start = 0
-                self._read_line(line)
+                if line or ended_by != _LF or not self._after_cr:
+                    self._read_line(line)
+                self._after_cr = ended_by == _CR
         except _Fault as fault:
             self._fault = str(fault)
+
+    def _line_end(self, start: int) -> int:
+        """The place of the next line end; -1 if there is none. In JSON lines, CR is white space."""
+        if self._format == "ndjson":
+            return self._rest.find(b"\n", start)
+        found = _LINE_END.search(self._rest, start)
+        return -1 if found is None else found.start()
 
     def finish(self, answer: HttpAnswer) -> Reply:
         """The joined reply. Raises msgspec.DecodeError if the stream is not whole."""

@@ -36,6 +36,7 @@ from rejoinder.errors import RejoinderError, UsageError, decoding_reason, reason
 from rejoinder.locks import is_locked, lock_within
 from rejoinder.model import Receipt, Summary
 from rejoinder.model.runs import is_part_of_id, is_run_id, too_short
+from rejoinder.project.folders import given_folder
 from rejoinder.run_files import (
     RunDamaged,
     open_file,
@@ -208,7 +209,7 @@ _elsewhere: ContextVar[Path | None] = ContextVar("rejoinder_runs_folder", defaul
 @contextlib.contextmanager
 def runs_kept_in(folder: str | Path | None) -> Generator[None]:
     """Keep and find runs in a folder during the block; None: in the project's own."""
-    token = _elsewhere.set(None if folder is None else Path(folder).absolute())
+    token = _elsewhere.set(None if folder is None else given_folder(folder, "runs_folder"))
     try:
         yield
     finally:

@@ -87,11 +87,16 @@ def _store(suite: Suite) -> StoredSuite:
     return StoredSuite(**fields)
 
 
+def mask_of(suites: list[Suite]) -> Mask:
+    """Hides the secrets that suites name."""
+    return Mask({value: name for suite in suites for value, name in suite.secrets.items()})
+
+
 def is_as_stored(suites: list[Suite], folder: RunFolder, stored: Stored) -> bool:
     """Are suites the same as a run's copy of them, wherever they lie?"""
     apart = {"path", "root", "folder", "secrets"}
     names = [name for name in StoredSuite.__struct_fields__ if name not in apart]
-    mask = Mask({value: name for suite in suites for value, name in suite.secrets.items()})
+    mask = mask_of(suites)
 
     def content(suite: StoredSuite) -> bytes:
         return mask.hide(msgspec.json.encode({name: getattr(suite, name) for name in names}, order="sorted"))

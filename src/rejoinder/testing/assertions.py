@@ -167,6 +167,8 @@ def refuse_errors(part: Summary | TargetSummary, report: RunReport) -> None:
 
 
 def refuse_share(share: float) -> None:
+    if isinstance(cast("object", share), bool) or not isinstance(cast("object", share), int | float):
+        raise UsageError(f"a share is a number, and not a {type(share).__name__}", "Write 0.9 for 90%.")
     if not 0 <= share <= 1:
         raise UsageError(f"{share} is not a share", "Write 0.9 for 90%.")
 

@@ -58,11 +58,12 @@ async def run_process(command: Command) -> Ended:
     finally:
         await program.put_down(well=well)
     if printed.flooded.done():
-        bound = f"{command.most_stdout >> 20} MiB"
-        raise ProcessFault(_with_end(f"the {command.called} prints more than {bound}", program.end_of_stderr), "flood")
+        most = command.most_stdout
+        what = f"the {command.called} prints more than {f'{most >> 20} MiB' if most >> 20 else f'{most >> 10} KiB'}"
+        raise ProcessFault(_with_end(what, program.end_of_stderr), "flood", what)
     if not in_time:
         what = f"the {command.called} did not end within {in_seconds(command.timeout_s or 0)}"
-        raise ProcessFault(_with_end(what, program.end_of_stderr), "timeout")
+        raise ProcessFault(_with_end(what, program.end_of_stderr), "timeout", what)
     text, is_utf8 = decode(printed.data)
     return Ended(program.exited.result(), text, program.end_of_stderr, is_utf8)
 

@@ -40,9 +40,11 @@ Trouble: TypeAlias = Literal["start", "words", "timeout", "flood"]
 class ProcessFault(Exception):
     """A program could not be started, did not end in time or printed too much. The message says which."""
 
-    def __init__(self, message: str, trouble: Trouble = "start") -> None:
+    def __init__(self, message: str, trouble: Trouble = "start", brief: str = "") -> None:
         super().__init__(message)
         self.trouble = trouble
+        self.brief = brief or message
+        """The message without the program's output."""
 
 
 class Guard:
