@@ -28,7 +28,7 @@ def played_suites(recorded: RecordedRun) -> list[Suite]:
 
 
 def edited_words(recorded: RecordedRun, run: Receipt, suites: list[Suite], now: Digests, planned: int) -> str | None:
-    """What changed since a run began, and what it plays; None if nothing did."""
+    """The changes since a run began, and the conversations that it plays; None if nothing changed."""
     changed = changes_of(Inputs(digests=run.digests), Inputs(digests=now))
     if not changed:
         return None
