@@ -49,6 +49,29 @@ def test_a_board_is_readable_and_silent(theme: str, tabs: Tabs, tmp_path: Path, 
     tab.assert_quiet()
 
 
+def test_a_board_needs_neither_scripts_nor_the_page_around_it(tabs: Tabs, tmp_path: Path) -> None:
+    """Front ends put HTML into a frame without scripts, or into an element with a tree of its own."""
+    (tmp_path / ".rejoinder").mkdir()
+    target = {"name": "it", "provider": "scripted", "replies": ["no"]}
+    case = Case(id="one", prompt="x", checks=[checks.contains("yes")])
+    html = rejoinder.run(Suite(target="it", targets=[target], evals=[case], folder=tmp_path))._repr_html_()
+    page = tmp_path / "front-end.html"
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>x</title>'
+    frame = f'<iframe title="cell" sandbox="" width="800" height="400" srcdoc="{escape(html)}"></iframe>'
+    page.write_text(f'{head}<p class="headline bar">outside</p>{frame}<div id="host"></div></html>', encoding="utf-8")
+    tab = tabs(screen=Screen(900, "light"))
+    tab.page.goto(page.as_uri())
+    of_page = tab.page.locator("p.headline").evaluate("one => getComputedStyle(one).fontSize")
+    tab.page.evaluate("html => { host.attachShadow({ mode: 'open' }).innerHTML = html }", html)
+    for board in (tab.page.frame_locator("iframe").locator(".rejoinder-run"), tab.page.locator("#host .rejoinder-run")):
+        assert board.locator(".headline").inner_text() == "0 of 1 passed."
+        assert board.locator(".seg.fail").evaluate("one => getComputedStyle(one).fill") == "rgb(214, 69, 69)"
+        board.locator("summary").click()
+        assert "replied: no" in board.locator("pre").inner_text()
+    assert tab.page.locator("p.headline").first.evaluate("one => getComputedStyle(one).fontSize") == of_page
+    assert (len(tab.asked), tab.dialogs) == (1, [])
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_notebook_of_the_guide_shows_its_board(theme: str, tabs: Tabs, tmp_path: Path, pictures: Path) -> None:
     """Executed by a kernel of Jupyter; its outputs are put on a page as they are."""
