@@ -358,7 +358,7 @@ OF_ROWS = re.compile(
 )
 """Losses by which one program has other rows."""
 OF_WORDS = re.compile(
-    r"a prompt|prompt|variable |vars|a template|option transformVars|extensions|nunjucksFilters|_conversation|file://|"
+    r"a scenario|a prompt|prompt|variable |vars|a template|option transformVars|extensions|nunjucksFilters|_conversation|file://|"
     r"exec:|.*\.(?:[cm]?[jt]s|py|rb|sh)\b"
 )
 """Losses by which both programs ask something else."""
@@ -402,8 +402,10 @@ def explanation(row: dict[str, Any] | None, one: dict[str, Any] | None, losses: 
 
 
 def _is_named(kind: str, error: str) -> bool:
-    """Whether an error is about an assertion of this kind."""
-    return re.search(rf"(?:type: (?:not-)?|for ){re.escape(kind)}\b", error) is not None
+    """Whether an error is about an assertion of this kind, or about its missing file of code."""
+    return re.search(rf"(?:type: (?:not-)?|for ){re.escape(kind)}\b", error) is not None or (
+        "ENOENT" in error and re.search(r"\.(?:[cm]?[jt]s|py)\b", kind) is not None
+    )
 
 
 def _first(losses: list[Loss], pattern: re.Pattern[str]) -> str | None:
