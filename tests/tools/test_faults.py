@@ -10,6 +10,7 @@ import pytest
 
 from rejoinder.engine.toolbox import spoilt
 from rejoinder.model.messages import ToolAnswer
+from rejoinder.model.tools import Fault
 from tests.kit import Project, Raw, only_run, run, scripted
 from tests.tools import servers
 from tests.tools.suites import calls, suite, told
@@ -55,7 +56,7 @@ def test_a_slow_tool_answers_late(project: Project) -> None:
 
 
 def test_a_picture_does_not_outlive_a_fault() -> None:
-    assert spoilt(ToolAnswer("ab", pictures=(object(),)), "empty") == ToolAnswer("")  # pyright: ignore
+    assert spoilt(ToolAnswer("ab", pictures=(object(),)), Fault(fault="empty")) == ToolAnswer("")  # pyright: ignore
 
 
 def test_at_counts_the_calls_of_a_conversation(project: Project) -> None:

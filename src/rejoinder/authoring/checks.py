@@ -19,6 +19,7 @@ __all__ = [
     "and_",
     "before",
     "by_turn",
+    "canary",
     "check",
     "code",
     "command",
@@ -487,6 +488,12 @@ def tool_state(
     `check`: The check of the tool's answer.
     """
     return entry("tool_state", keys({"tool": tool, "arguments": arguments, "check": check}), beside, _CHECK_KEYS)
+
+
+def canary(text: str | float, /, **beside: Unpack[CheckKeys]) -> CheckEntry:
+    """A planted secret must not appear: in no reply so far, in no arguments of its tool calls, and in no file that
+    an agent changed."""
+    return entry("canary", text, beside, _CHECK_KEYS)
 
 
 def skill_used(names: str | Sequence[str], /, **beside: Unpack[CheckKeys]) -> CheckEntry:

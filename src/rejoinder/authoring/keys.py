@@ -356,9 +356,10 @@ class Case(SuitePart, frozen=True, kw_only=True, repr_omit_defaults=True, rename
     """The nested prompts of a failed level to try: the first that applies, or all of them in order."""
     max_turns: int | None = None
     """The most turns that a conversation may have."""
-    control: Literal["afresh"] | None = None
-    """Asks the first turn again in a new conversation for each failure that gets a follow-up: what answering back
-    gains over that is net recovery."""
+    control: Literal["afresh", "clean"] | None = None
+    """A control to compare with. `afresh` asks the first turn again in a new conversation for each failure that gets
+    a follow-up: what answering back gains over that is net recovery. `clean` has each conversation once more without
+    the texts that `says` puts into tools' answers."""
     repeat: int | None = None
     """The number of trials; they are judged together."""
     pass_: str | None = None
@@ -437,7 +438,7 @@ class SuiteKeys:
         target: str | Sequence[str] | None = None,
         targets: Sequence[Mapping[str, Value]] | None = None,
         variants: Sequence[Variant | Mapping[str, Value]] | None = None,
-        control: Literal["afresh"] | None = None,
+        control: Literal["afresh", "clean"] | None = None,
         judge_target: str | None = None,
         embedding_target: str | None = None,
         budget: Budget | Mapping[str, Value] | None = None,
@@ -467,8 +468,9 @@ class SuiteKeys:
         `target`: The target that answers, by name or as provider/model; with a list, every case runs on every target.
         `targets`: Targets of this file's own.
         `variants`: Wordings that are compared: every case is run on each of them.
-        `control`: Asks the first turn again in a new conversation for each failure that gets a follow-up: what
-            answering back gains over that is net recovery.
+        `control`: A control to compare with. `afresh` asks the first turn again in a new conversation for each
+            failure that gets a follow-up: what answering back gains over that is net recovery. `clean` has each
+            conversation once more without the texts that `says` puts into tools' answers.
         `judge_target`: The target that judges, by name.
         `embedding_target`: The target whose embeddings the check `semantic` compares, by name.
         `budget`: The maximum that a run of this suite may use; the command's --budget-usd and --budget-tokens win.

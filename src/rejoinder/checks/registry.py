@@ -28,6 +28,7 @@ _MODULES: dict[str, str] = {
     "semantic": "embeddings",
     **dict.fromkeys(("code", "python", "check", "webhook"), "user_code"),
     "tool_state": "state_of_tools",
+    "canary": "canaries",
 }
 """Modules of checks that ask something. None is named like a check: `rejoinder.checks.compare` is a function for
 authors of suites."""

@@ -27,6 +27,8 @@ T = TypeVar("T")
 MOST_FILES = 100_000
 """Maximum files of a workspace that are searched."""
 LONGEST_FILE = 1 << 20
+MOST_FOUND = 10
+"""Maximum files that are named."""
 COMMAND_S = 300.0
 LONGEST_OUTPUT = 64 << 10
 _LONGEST_REASON = 2_000
@@ -163,6 +165,25 @@ async def _look(context: Context, what: str, path: str, look: Callable[[Workspac
             raise CheckFault(f"the workspace cannot be read: {error}") from None
 
     return await _carry_out(context, "workspace", (what, path), found, Any)
+
+
+async def find_in_changed_files(
+    context: Context, what: str, wanted: str, has: Callable[[str], bool]
+) -> list[str] | Failure:
+    """The first files that the agent added or changed and whose text, or name, has something. `wanted`: what it
+    depends on."""
+
+    def look(space: Workspace) -> list[str]:
+        found: list[str] = []
+        for name, _ in zip(space.changed(), range(MOST_FILES), strict=False):
+            text = _read(space, name)
+            if has(name) or (text is not None and has(text)):
+                found.append(name)
+            if len(found) >= MOST_FOUND:
+                break
+        return found
+
+    return await _look(context, what, wanted, look)
 
 
 async def _carry_out(

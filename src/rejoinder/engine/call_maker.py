@@ -23,6 +23,7 @@ from rejoinder.runs.target_identity import identity_of
 from rejoinder.tools.base import Listing, Use
 from rejoinder.validation.roles import schema_of
 
+_CLEAN = "clean"
 _CONTROL = "afresh"
 """Names the strand of a control. It is part of conversation ids and of session names, so it must not change."""
 
@@ -37,10 +38,11 @@ class _Part(NamedTuple):
 class CallMaker:
     """The calls of one conversation, in the order in which it makes them."""
 
-    def __init__(self, job: Job, attempt: int = 0) -> None:
-        """`attempt`: how often the conversation was cut off before and starts again."""
+    def __init__(self, job: Job, attempt: int = 0, control_of: CallMaker | None = None) -> None:
+        """`attempt`: how often the conversation was cut off before and starts again. `control_of`: it is the control of
+        that conversation, without the texts that are put into answers of tools."""
         self._job = job
-        self._strand = str(attempt or "")
+        self._strand = f"{_CLEAN if control_of is not None else ''}{attempt or ''}"
         self._offered: tuple[Offered, ...] = ()
         self._state = self._first_state()
         self._turn = self._state
@@ -48,7 +50,7 @@ class CallMaker:
         self._again = 0
         self._has_begun = False
         """Whether the candidate was asked for a turn."""
-        self._counts: dict[Counter, int] = {}
+        self._counts: dict[Counter, int] = {} if control_of is None else dict(control_of._counts)
         self._equal: dict[tuple[Kind, str], int] = {}
         """The number of equal calls made so far, by kind."""
         self._last_use: dict[tuple[str, str], str] = {}

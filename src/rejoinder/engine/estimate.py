@@ -10,7 +10,7 @@ from msgspec import Struct, field, structs
 
 from rejoinder.engine.effects import Opening
 from rejoinder.engine.levels import persistent_items
-from rejoinder.engine.plan import Prepared, plan
+from rejoinder.engine.plan import Prepared, has_clean_control, plan
 from rejoinder.engine.steps import MOST_TURNS_OF_ALL
 from rejoinder.formatting.judge import find_judges, format_judge_prompt
 from rejoinder.formatting.users import format_user
@@ -247,9 +247,10 @@ def _asked_at(level: Level, asked: Asked) -> Effort:
 def _most(prepared: Prepared, asked: Asked) -> Effort:
     """A bound for each number by itself: the path of the most turns need not be that of the most judges."""
     opening = prepared.opening
-    has_control = opening.control is not None and opening.max_turns != 1 and any(follow_ups_of(opening.level))
+    has_control = opening.control == "afresh" and opening.max_turns != 1 and any(follow_ups_of(opening.level))
     control = _asked_at(opening.level, asked) if has_control else Effort()
-    return _most_of_turns(opening, asked) + control
+    most = _most_of_turns(opening, asked) + control
+    return most + most if has_clean_control(prepared) else most
 
 
 def _least(opening: Opening, asked: Asked) -> Effort:

@@ -33,7 +33,15 @@ from rejoinder.model import (
 )
 from rejoinder.model.forks import Fork
 from rejoinder.model.providers import row_of
-from rejoinder.model.results import NO_USAGE_RESULT, CutOff, CutOffResult, ErrorResult, ForkedFrom, SentMessages
+from rejoinder.model.results import (
+    NO_USAGE_RESULT,
+    CleanResult,
+    CutOff,
+    CutOffResult,
+    ErrorResult,
+    ForkedFrom,
+    SentMessages,
+)
 from rejoinder.model.spending import add_costs
 from rejoinder.runs.results import ResultWriter
 from rejoinder.runs.secrets import Mask
@@ -70,15 +78,26 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
     prepared, case, turns = job.prepared, job.prepared.case, outcome.turns
     explained = _has_explanations(turns)
     spent = turns if outcome.control is None else (*turns, outcome.control)
+    clean = outcome.clean
+    if clean is not None:
+        spent = (*spent, *clean.turns)
+        explained = explained or _has_explanations(clean.turns)
     judged = [verdict for turn in spent for verdict in _leaves(turn.verdicts) if verdict.judged] if explained else []
-    deciding = list(_leaves(turns[-1].verdicts)) if explained else []
+    deciding = list(_leaves(turns[-1].verdicts)) if explained and turns else []
+    if clean is not None:
+        judged += [one for one in _leaves(clean.conversation_checks) if one.judged]
     if outcome.conversation_checks or outcome.user is not None:
         whole = [*_leaves(outcome.conversation_checks)]
         deciding += whole
         user = outcome.user
         judged += [one for one in (*whole, *(_leaves((*user.audit, *user.goal)) if user else ())) if one.judged]
-    lost = [*outcome.broken_off, *(reply for attempt in outcome.cut_off for reply in attempt.replies)]
-    others = [reply for attempt in outcome.cut_off for reply in attempt.others]
+    every = (outcome,) if clean is None else (outcome, clean)
+    cut_off = [attempt for one in every for attempt in one.cut_off]
+    lost = [reply for one in every for reply in one.broken_off]
+    lost += [reply for attempt in cut_off for reply in attempt.replies]
+    others = [reply for attempt in cut_off for reply in attempt.others]
+    if clean is not None and clean.user is not None:
+        others += clean.user.replies
     fork, turn_results = prepared.opening.fork, _turn_results(turns, prepared.target, include_messages)
     return Result(
         suite=prepared.suite_name,
@@ -122,7 +141,18 @@ def make_result(job: Job, outcome: Outcome, *, include_messages: bool = False) -
         condition=case.condition,
         cut_off=tuple(map(_cut_off_result, outcome.cut_off)),
         faults=outcome.faults,
+        clean=None if clean is None else _clean_result(clean, prepared.target),
         confirming=job.confirms,
+    )
+
+
+def _clean_result(outcome: Outcome, target: Target) -> CleanResult:
+    return CleanResult(
+        status=outcome.status,
+        turns=_turn_results(outcome.turns, target, include_messages=False),
+        conversation_checks=tuple(map(check_result, outcome.conversation_checks)),
+        faults=outcome.faults,
+        error=_error_result(outcome),
     )
 
 

@@ -104,6 +104,13 @@ class Prepared(Pair, frozen=True):
         return file_in_project(self.suite.path, self.suite.root)
 
 
+def has_clean_control(prepared: Prepared) -> bool:
+    """Whether its conversations are had a second time, without the texts that are put into answers of tools."""
+    if prepared.opening.control != "clean" or prepared.opening.fork is not None:
+        return False
+    return any(fault.fault == "says" for tool in prepared.tools for fault in tool.fails)
+
+
 class Job(Struct, frozen=True):
     """One conversation to be had."""
 

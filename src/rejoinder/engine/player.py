@@ -21,7 +21,7 @@ from rejoinder.engine.calls import Call, NoAnswer, Source, Tape, place_in_turn
 from rejoinder.engine.conversation import converse
 from rejoinder.engine.effects import Ask, Effect, Grade, Simulate, Stop
 from rejoinder.engine.embeddings import Embeddings
-from rejoinder.engine.plan import Job, Prepared
+from rejoinder.engine.plan import Job, Prepared, has_clean_control
 from rejoinder.engine.tool_rounds import ToolRounds
 from rejoinder.formatting.judge import gather_evidence, with_pictures
 from rejoinder.formatting.prompt import format_case
@@ -65,13 +65,23 @@ class _BeginAnew(Exception):
 class Player:
     """Plays one conversation with the answers of its sources."""
 
-    def __init__(self, job: Job, sources: tuple[Source, ...], embeddings: Embeddings, tape: Tape | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        sources: tuple[Source, ...],
+        embeddings: Embeddings,
+        tape: Tape | None = None,
+        control_of: CallMaker | None = None,
+    ) -> None:
+        """`control_of`: the calls of the conversation that this is the control of, without the texts that are put into
+        answers of tools."""
         self.job = job
+        self._control_of = control_of
         self.turn = 1
         self._sources = sources
         self._embeddings = embeddings
         self._tape = tape
-        self.calls = CallMaker(job)
+        self.calls = CallMaker(job, control_of=control_of)
         self._missing: list[tuple[Call, Failure]] = []
         """Calls that are not recorded where only recordings may answer."""
         self._replies: list[Reply] = []
@@ -92,11 +102,19 @@ class Player:
                 except _BeginAnew:
                     self._begin_anew()
                 else:
-                    return self._completed(outcome)
+                    return await self._with_control(self._completed(outcome))
         except (NoAnswer, JournalError):
             raise
         except Exception as error:
             raise PlayError(self.turn) from error
+
+    async def _with_control(self, outcome: Outcome) -> Outcome:
+        """The outcome with the conversation that was had without the texts of `says`, if there is to be one."""
+        is_control = self._control_of is not None
+        if is_control or not has_clean_control(self.job.prepared) or outcome.status == "error":
+            return outcome
+        control = Player(self.job, self._sources, self._embeddings, self._tape, self.calls)
+        return structs.replace(outcome, clean=await control.play())
 
     def _completed(self, outcome: Outcome) -> Outcome:
         """The outcome with what only the player knows."""
@@ -105,12 +123,15 @@ class Player:
         return outcome if self._tools is None else self._tools.completed(outcome)
 
     def _new_tools(self) -> ToolRounds | None:
-        return ToolRounds(self.job, self.calls, self._answer, self._shared) if self.job.prepared.tools else None
+        if not self.job.prepared.tools:
+            return None
+        clean = self._control_of is not None
+        return ToolRounds(self.job, self.calls, self._answer, self._shared, clean=clean)
 
     def _begin_anew(self) -> None:
         self._cut_off.append(CutOff(self.turn, tuple(self._replies), tuple(self._others)))
         self.turn = 1
-        self.calls = CallMaker(self.job, len(self._cut_off))
+        self.calls = CallMaker(self.job, len(self._cut_off), self._control_of)
         self._missing, self._replies, self._others = [], [], []
         self._parts.clear()
         self._tools = self._new_tools()

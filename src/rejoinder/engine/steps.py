@@ -94,7 +94,7 @@ def answer_back(talk: Talk, step: Step, cause: Cause, asked: Asked | None = None
             waiting = applicable + [one for one in waiting if state == "failed" or one.follow_up.ask == "always"]
         if not waiting or (limit is not None and number >= limit):
             return Ended(state, score)
-        if number == 1 and state == "failed" and opening.control is not None and opening.fork is None:
+        if number == 1 and state == "failed" and opening.control == "afresh" and opening.fork is None:
             talk.control = yield from _ask_afresh(talk, level, step.expected)
         sent = waiting.pop(0)
         cause = Cause(cause.step, cause.name, sent.depth, sent.asked_by, sent.follow_up)

@@ -29,8 +29,8 @@ Shared: TypeAlias = Callable[[Call, Callable[[], Awaitable[Reply | Failure]]], A
 class ToolRounds:
     """Plays the rounds of one attempt at a conversation."""
 
-    def __init__(self, job: Job, calls: CallMaker, answer: Answer, shared: Shared) -> None:
-        self._toolbox = Toolbox(job)
+    def __init__(self, job: Job, calls: CallMaker, answer: Answer, shared: Shared, *, clean: bool = False) -> None:
+        self._toolbox = Toolbox(job, clean=clean)
         self._calls = calls
         self._answer = answer
         self._shared = shared

@@ -20,7 +20,6 @@ from rejoinder.model.messages import ToolAnswer
 from rejoinder.model.tools import (
     NOT_CALLED,
     Fault,
-    FaultKind,
     FaultOutcome,
     Listed,
     McpTools,
@@ -62,7 +61,9 @@ def spoils_nothing(tool: Tool, listed: Iterable[Listed]) -> str | None:
 class Toolbox:
     """The tools of one conversation, in one attempt at it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, clean: bool = False) -> None:
+        """`clean`: no text is put into answers."""
+        self._clean = clean
         self.tools = job.prepared.tools
         self.listed: dict[int, tuple[Listed, ...]] = {}
         """The list of each declared tool, by its place in `tools`."""
@@ -118,7 +119,12 @@ class Toolbox:
         """What became of every fault of the conversation's tools."""
         return tuple(
             FaultOutcome(
-                fault.tool or tool.name, fault.fault, tuple(self._landed.get((source, place), ())), fault.at, fault.rate
+                tool=fault.tool or tool.name,
+                fault=fault.fault,
+                landed=tuple(self._landed.get((source, place), ())),
+                at=fault.at,
+                rate=fault.rate,
+                attack=fault.attack,
             )
             for source, tool in enumerate(self.tools)
             for place, fault in enumerate(tool.fails)
@@ -140,6 +146,8 @@ class Toolbox:
         self._made[offered.source, offered.tool] += 1
         self._made[offered.source, ""] += 1
         fault = self._fault(tool, offered, turn)
+        if fault is not None and fault.fault == "says" and self._clean:
+            fault = None
         if fault is not None and fault.fault in NOT_CALLED:
             return Planned(known, answer=_failing(fault), fault=fault)
         delay_s = fault.seconds if fault is not None and fault.fault == "slow" else 0.0
@@ -175,14 +183,17 @@ def _failing(fault: Fault) -> ToolAnswer:
     return ToolAnswer("the tool failed: internal error", failed=True)
 
 
-def spoilt(answer: ToolAnswer, fault: FaultKind | None) -> ToolAnswer:
-    """What a fault makes of a tool's answer."""
-    text = answer.text
-    if fault == "empty":
+def spoilt(answer: ToolAnswer, fault: Fault | None) -> ToolAnswer:
+    """The answer of a tool after a fault."""
+    text, kind = answer.text, None if fault is None else fault.fault
+    if fault is not None and kind == "says":
+        parts = {"after": (text, fault.text), "before": (fault.text, text), "instead": (fault.text,)}[fault.where]
+        return structs.replace(answer, text="\n".join(filter(None, parts)))
+    if kind == "empty":
         return ToolAnswer("")
-    if fault == "truncated":
+    if kind == "truncated":
         return ToolAnswer(text[: len(text) // 2], answer.failed)
-    if fault == "malformed":
+    if kind == "malformed":
         return ToolAnswer(f'{text[: len(text) // 2]}\ufffd{{"', answer.failed)
     return answer
 
@@ -196,8 +207,7 @@ class Used(Struct, frozen=True):
 
 def used(planned: Planned, reply: Reply | None) -> Used:
     """`reply`: the recorded answer of the tool, if it was called."""
-    fault = None if planned.fault is None else planned.fault.fault
-    answer = planned.answer if reply is None else spoilt(read_answer(reply.text), fault)
+    answer = planned.answer if reply is None else spoilt(read_answer(reply.text), planned.fault)
     assert answer is not None
     call = structs.replace(
         planned.call,
@@ -205,7 +215,7 @@ def used(planned: Planned, reply: Reply | None) -> Used:
         status="failed" if answer.failed else "completed",
         started_at=None if reply is None else reply.started_at,
         duration_s=None if reply is None else reply.latency_s,
-        fault=fault,
+        fault=None if planned.fault is None else planned.fault.fault,
     )
     return Used(call, answer)
 

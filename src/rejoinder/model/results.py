@@ -227,6 +227,8 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     """The outcomes of deliberate tool failures."""
     broken_off: tuple[Reply, ...] = ()
     """Replies with tool calls, from a turn that was not finished."""
+    clean: Outcome | None = None
+    """The same conversation without the texts that `says` puts into answers of tools."""
 
     @property
     def passed(self) -> bool:
@@ -554,6 +556,18 @@ def passed_on_first_try(one: Outcome | Result) -> bool:
     return whole and all(planned) and (not one.steps or len(planned) == len(one.steps))
 
 
+class CleanResult(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """The control of a conversation with injected texts (`control: clean`): the same conversation without them. Its
+    usage is part of the result's usage and cost; its verdicts count in the rate of the control only."""
+
+    status: Status
+    turns: tuple[TurnResult, ...]
+    conversation_checks: tuple[CheckResult, ...] = ()
+    faults: tuple[FaultOutcome, ...] = ()
+    """`says` lists the turns in which its text would have been shown."""
+    error: ErrorResult | None = None
+
+
 class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One conversation: a line of `results.jsonl`."""
 
@@ -611,6 +625,8 @@ class Result(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Earlier attempts: the target keeps the conversation itself, and had lost it when the run was resumed."""
     faults: tuple[FaultOutcome, ...] = ()
     """The deliberate tool failures, and the turns that they hit."""
+    clean: CleanResult | None = None
+    """The same conversation without injected texts, with `control: clean`."""
     confirming: bool = False
     """An additional trial of a case that failed and passes in a baseline. It was chosen by its outcome, so it does not
     count in any rate, total or baseline."""

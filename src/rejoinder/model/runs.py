@@ -404,6 +404,31 @@ class FaultCounts(Struct, frozen=True):
     """Those that landed in a conversation that passed."""
 
 
+InjectionVerdict: TypeAlias = Literal["injected", "no-difference", "cannot-tell", "no-control", "not-shown"]
+"""`injected`: the text makes the model obey more often than without it. `no-control`: there is nothing to compare with.
+`not-shown`: no model saw it."""
+
+
+class Injection(Struct, frozen=True, kw_only=True):
+    """Texts that were put into answers of tools: how often the model obeyed them, and how often it would have done so
+    without them. In these rates `passed` counts the trials in which it obeyed."""
+
+    planned: Count
+    """Trials with such a text."""
+    shown: Count
+    """Trials in which the model replied after it was shown the text."""
+    unknown: Count = 0
+    """Trials among these that ended in an error, or without a check that tells: they are in no rate."""
+    obeyed: Rate
+    without: Rate | None = None
+    """In the control, of the trials in which the text would have been shown; None without a control."""
+    difference: Number | None = None
+    """`obeyed` less `without`, by cases."""
+    interval: Interval | None = None
+    p_value: Number | None = None
+    verdict: InjectionVerdict
+
+
 class Rates(Struct, frozen=True):
     """Pass rates of one target: of first tries, after all follow-ups, and what the follow-ups added."""
 
@@ -536,6 +561,7 @@ class TargetSummary(Struct, frozen=True, kw_only=True):
     score: Scores | None = None
     metrics: dict[str, Metric] = field(default_factory=dict[str, Metric])
     by_case: CaseVerdicts = CaseVerdicts()
+    injection: Injection | None = None
 
     @property
     def finished(self) -> int:
@@ -666,6 +692,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     spoilt: SpoiltCounts | None = None
     """None without simulated users."""
     faults: FaultCounts | None = None
+    injection: Injection | None = None
+    """None if no text was put into answers of tools, or there are several targets or variants."""
     """None where no failure of a tool was wanted."""
     repeats: Repeats | None = None
     by_case: CaseVerdicts = CaseVerdicts()

@@ -18,8 +18,9 @@ from rejoinder.model.providers import row_of
 from rejoinder.model.tools import MOST_ROUNDS, Tool, join_tools
 
 FollowUps: TypeAlias = Literal["first", "all"]
-Control: TypeAlias = Literal["afresh"]
-"""The control that follow-ups are compared with: the first turn, asked again in a new conversation."""
+Control: TypeAlias = Literal["afresh", "clean"]
+"""The control that results are compared with. `afresh`: the first turn, asked again in a new conversation, for
+follow-ups. `clean`: the whole conversation once more, without the texts that `says` puts into answers of tools."""
 
 COMMANDS_OF_TARGETS = ("start", "auth")
 """Settings of targets of any provider that hold a command."""

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, cast
 import msgspec
 from msgspec import Meta, Struct
 
-FaultKind: TypeAlias = Literal["timeout", "error", "malformed", "truncated", "slow", "empty"]
+FaultKind: TypeAlias = Literal["timeout", "error", "malformed", "truncated", "slow", "empty", "says"]
+"""`says` is not a failure: it puts a text into an answer, to see whether the model obeys it."""
 NOT_CALLED: frozenset[FaultKind] = frozenset({"timeout", "error"})
 """Faults that replace the call: the tool itself is not called and has no effect."""
 MOST_ROUNDS = 10
@@ -34,6 +35,12 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The only tool of a server that it applies to."""
     seconds: float = 5.0
     """Seconds that `slow` takes, and that `timeout` claims to have taken."""
+    text: str = ""
+    """The text that `says` puts into the answer."""
+    where: Literal["after", "before", "instead"] = "after"
+    """The place of that text: after or before the tool's own answer, or in its place."""
+    attack: str | None = None
+    """The name of the check that fails if the model obeys the text; by default every `canary`."""
 
 
 class ScriptedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="scripted"):
@@ -168,6 +175,8 @@ class FaultOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
     """The turns whose calls it hit."""
     at: int | None = None
     rate: float | None = None
+    attack: str | None = None
+    """For `says`: the name of the check that fails if the model obeys."""
 
 
 def tool_named(tools: Iterable[Tool], name: str) -> Tool | None:

@@ -53,6 +53,7 @@ from rejoinder.model.trials import TrialCounts, count_trial
 from rejoinder.runs.clusters import Clusters
 from rejoinder.runs.conversation_counts import ConversationCounts, Users
 from rejoinder.runs.counts import NO_SCORES, CaseScores, FollowUps, OpenCases, OutOfOrder, Share, Trials
+from rejoinder.runs.injections import Injections
 from rejoinder.runs.state import CUT_OFF
 from rejoinder.stats.sums import ExactSum
 
@@ -359,6 +360,8 @@ class _Cases:
 
     def count_faults(self, result: Result) -> None:
         for fault in result.faults:
+            if fault.fault == "says":  # it is no failure, and has figures of its own
+                continue
             landed = bool(fault.landed)
             self.faults = [sum(pair) for pair in zip(self.faults, (1, landed, landed and result.passed), strict=True)]
 
@@ -527,6 +530,7 @@ class _Tally(_Counts):
             by_condition={} if only is None else only.by_condition,
             spoilt=self._spoilt_counts(figures["rates"]),
             faults=FaultCounts(*self._cases.faults) if self._cases.faults[0] else None,
+            injection=None if only is None else only.injection,
             by_case=verdicts,
             confirmed=tuple(_confirmed(case, trials) for case, trials in self._confirmed.items()),
             quarantined=tuple(self._cases.quarantined),
@@ -636,6 +640,7 @@ class _TargetTally(_Counts):
         self.follow_ups = FollowUps()
         self._scores = CaseScores()
         self._metrics = _Metrics()
+        self._injections = Injections()
         self.conversations = ConversationCounts()
         self._repeats = self._followed_up = 0
         """Conversations that got a follow-up, and those in which the reply to one repeats an earlier reply."""
@@ -647,6 +652,7 @@ class _TargetTally(_Counts):
         self.follow_ups.add(case, result)
         self._scores.add(case, result)
         self._metrics.add(result, case)
+        self._injections.add(result)
         self.conversations.add(case, result, counted)
         if result.was_answered_back:
             self._followed_up += 1
@@ -682,4 +688,5 @@ class _TargetTally(_Counts):
             score=None if pooled else self._scores.scores(),
             metrics={} if several else self._metrics.metrics(),
             by_case=verdicts,
+            injection=None if several else self._injections.figure(),
         )

@@ -103,9 +103,19 @@ def find_conflicts_of_tools(tools: Any, path: DocumentPath) -> Iterator[Violatio
         for holder, inner in ((entry, place), *((entry[kind], (*place, kind)) for kind in kinds)):
             fails = holder.get("fails") if isinstance(holder, dict) else None
             for fault, spot in _mappings(fails if isinstance(fails, list) else [], (*inner, "fails")):
+                yield from _faults_of_says(fault, spot)
                 if "at" in fault and "rate" in fault:
                     message = "a fault meets a certain call (`at`) or a share of them (`rate`), not both"
                     yield Violation("conflicting-keys", (*spot, "rate"), message, key=True)
+
+
+def _faults_of_says(fault: dict[str, Any], path: DocumentPath) -> Iterator[Violation]:
+    """A text to say without words, and words of a fault that says nothing."""
+    if fault.get("fault") == "says" and "text" not in fault:
+        yield Violation("missing-field", (*path, "text"), "`says` needs the `text` that it puts into the tool's answer")
+    for key in ("text", "where", "attack"):
+        if key in fault and fault.get("fault") != "says":
+            yield Violation("unknown-key", (*path, key), f"`{key}` belongs to `fault: says`", key=True)
 
 
 class CheckRules:

@@ -128,7 +128,8 @@ class Readiness:
         self, case: Case, target: Target | None, folders: tuple[str, ...], place: CasePlace
     ) -> Iterator[Problem]:
         tools = join_tools(case.all_tools, target.tools if target is not None else ())
-        looked_at = msgspec.json.encode(tools), target.name if target is not None else None
+        says = any(fault.fault == "says" for tool in tools for fault in tool.fails)
+        looked_at = msgspec.json.encode((tools, case.id if says else "")), target.name if target is not None else None
         if not tools or looked_at in self._tools:
             return
         self._tools.add(looked_at)
@@ -140,6 +141,8 @@ class Readiness:
                 self._servers.append((tool, place, at))
             for message in roles.find_idle_faults(tool):
                 yield place.problem("no-effect", at, message, severity="warning")
+        for code, message in roles.find_unmeasured_texts(case, tools):
+            yield place.problem(code, at, message, severity="error" if code == "unknown-check" else "warning")
         if (message := roles.find_two_tools(case, target)) is not None:
             yield place.problem("duplicate-id", at, message)
         elif target is not None and (error := roles.find_tools_fault(case, target)) is not None:

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from rejoinder.errors import UsageError
 from rejoinder.model import (
+    Canary,
     Case,
     Check,
     Compare,
@@ -231,6 +232,23 @@ def with_variant(suite: Suite, target: _MaybeTarget, variant: str) -> _MaybeTarg
     schema = output_schema_of(changed) or target.output_schema
     changed = {name: value for name, value in changed.items() if name not in OUTPUT_SCHEMA}
     return structs.replace(target, settings={**changed, **kept}, output_schema=schema, variant=variant)
+
+
+def find_unmeasured_texts(case: Case, tools: tuple[Tool, ...]) -> Iterator[tuple[str, str]]:
+    """Problems of texts that are put into answers of tools while no check says whether the model obeys; with codes."""
+    said = [fault for tool in tools for fault in tool.fails if fault.fault == "says"]
+    if not said:
+        return
+    checks = list(walk_case(case))
+    names = {check.name for check in checks} | {over.name for over in case.conversation_checks}
+    for fault in said:
+        if fault.attack is not None and fault.attack not in names:
+            known = [name for name in names if name]
+            meant = did_you_mean(fault.attack, known) or "; give the check a `name`"
+            yield "unknown-check", f"`attack` names the check `{fault.attack}`, and case `{case.id}` has none{meant}"
+        elif fault.attack is None and not any(isinstance(check, Canary) for check in checks):
+            message = "a text is put into a tool's answer, and nothing says whether the model obeys it"
+            yield "no-effect", f"{message}: add a `canary`, or name a check as `attack`"
 
 
 class NoTarget(UsageError):

@@ -86,8 +86,15 @@ def _name(call: Call) -> str:
 def how_it_went(call: Call) -> str:
     """` (failed, timeout on purpose)`; nothing for a call that went well."""
     how = "" if call.status == "completed" else call.status
-    said = ", ".join(filter(None, (how, f"{call.fault} on purpose" if call.fault else "")))
+    said = ", ".join(filter(None, (how, fault_of(call.fault))))
     return f" ({said})" if said else ""
+
+
+def fault_of(fault: str | None) -> str:
+    """`timeout on purpose`; for an injected text, that it was injected."""
+    if fault is None:
+        return ""
+    return "with an injected text" if fault == "says" else f"{fault} on purpose"
 
 
 def tool_names(turns: Iterable[TurnResult]) -> str:

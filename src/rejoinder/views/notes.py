@@ -9,17 +9,19 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rejoinder.model import Receipt, Summary
+from rejoinder.model.figures import Rate
 from rejoinder.model.runs import (
     BudgetUse,
     CacheUse,
     ConfirmedCase,
+    Injection,
     JudgeSummary,
     LimiterResult,
     QuarantinedCase,
     SpoiltCounts,
     TargetCalls,
 )
-from rejoinder.words.figures import corrected_words, spoilt_bounds
+from rejoinder.words.figures import corrected_words, rate_words, spoilt_bounds
 from rejoinder.words.numbers import (
     cost_words,
     count,
@@ -49,6 +51,7 @@ NoteKind: TypeAlias = Literal[
     "in-doubt",
     "stale",
     "faults",
+    "injection",
     "spoilt",
     "asked-again",
     "quarantine",
@@ -84,6 +87,7 @@ def notes_of(receipt: Receipt, summary: Summary) -> Iterator[Note]:
         yield Note("origin", receipt.origin.words)
     yield from (Note("given-up", f"{one.target} was given up: {one.message}") for one in receipt.given_up)
     yield from (Note("faults", text, warns=place > 0) for place, text in enumerate(fault_words(summary)))
+    yield from (Note("injection", text) for text in injection_words(summary))
     yield from (Note("spoilt", text) for text in spoilt_words(summary.spoilt))
     yield from (Note("asked-again", text) for text in confirmed_words(summary))
     yield from (Note("quarantine", quarantine_words(one)) for one in summary.quarantined[:MOST_QUARANTINED])
@@ -146,6 +150,48 @@ def fault_words(summary: Summary) -> Iterator[str]:
         what = plural(left, "it tested nothing: its tool was", "they tested nothing: their tools were")
         named = f"`rejoinder show -v` names {plural(left, 'it', 'them')}"
         yield f"{count(left, 'fault')} never landed; {what} not called so often ({named})"
+
+
+_MEANINGS = {
+    "injected": "the text makes the difference",
+    "no-difference": "the text makes no difference",
+    "cannot-tell": "cannot tell whether the text makes the difference",
+    "no-control": "`control: clean` would tell how often without the text",
+}
+
+
+def injection_words(summary: Summary) -> Iterator[str]:
+    """`injected text obeyed in 3 of 8 trials, 38% (14 to 69), without it 0 of 8, 0% (0 to 32): the text makes the
+    difference`; of each target and variant, if there are several."""
+    if summary.injection is not None:
+        yield _injected(summary.injection, "")
+        return
+    of_targets = len(summary.by_variant) < 2
+    parts = summary.by_target if of_targets else summary.by_variant
+    for name, part in list(parts.items())[:MOST_QUARANTINED]:
+        if part.injection is not None:
+            yield _injected(part.injection, f" on {name}" if of_targets else f" in {name}")
+    for pair in summary.by_pair[:MOST_QUARANTINED]:
+        if pair.injection is not None:
+            yield _injected(pair.injection, f" on {pair.target} in {pair.variant}")
+
+
+def _injected(found: Injection, where: str) -> str:
+    if found.verdict == "not-shown":
+        return f"injected text{where}: shown in 0 of {count(found.planned, 'trial')}; it tested nothing"
+    unshown = found.planned - found.shown
+    left = [f"not shown in {unshown:,}"] * (unshown > 0) + [f"unknown in {found.unknown:,}"] * (found.unknown > 0)
+    more = f" ({', '.join(left)})" if left else ""
+    without = f", without it {_obeyed(found.without, '')}" if found.without is not None else ""
+    return (
+        f"injected text{where}: obeyed in {_obeyed(found.obeyed, ' trials')}{more}{without}: {_MEANINGS[found.verdict]}"
+    )
+
+
+def _obeyed(rate: Rate, what: str) -> str:
+    if rate.rate is None or rate.interval is None:
+        return f"0 of 0{what}"
+    return f"{rate.passed:,} of {rate.of:,}{what}, {rate_words(rate)}"
 
 
 def spoilt_words(spoilt: SpoiltCounts | None) -> Iterator[str]:

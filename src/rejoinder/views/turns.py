@@ -12,7 +12,7 @@ from rejoinder.model.clusters import near_repetitions
 from rejoinder.model.results import Span, State, check_at
 from rejoinder.views.cases import bounded
 from rejoinder.views.course import Broken, broken_at, is_nested, places_of, spans_of, turn_words
-from rejoinder.views.deeds import not_allowed, offered_words
+from rejoinder.views.deeds import fault_of, not_allowed, offered_words
 from rejoinder.views.rows import names_model
 from rejoinder.words.checks import called, described, found_by, is_over_time, says_no_more
 from rejoinder.words.figures import price_words, usage_words
@@ -330,7 +330,7 @@ def _asked_by(turn: TurnResult, turns: Iterable[TurnResult]) -> AskedByView | No
 
 def _tool(call: ToolCall) -> ToolView:
     how = {"denied": "not allowed", "failed": "failed", "pending": "not heard of again"}.get(call.status or "", "")
-    note = ", ".join(filter(None, (how, f"{call.fault} on purpose" if call.fault else "")))
+    note = ", ".join(filter(None, (how, fault_of(call.fault))))
     return ToolView(
         name=call.name,
         server=call.server or None,
