@@ -192,12 +192,12 @@ class Shown(NamedTuple):
     before: tuple[str, ...] = ()
     """Commands that are run before."""
     files: dict[str, str] = {"evals.yaml": SUITE}  # noqa: RUF012 - it is never changed
-    last: int = ROWS
-    """Rows that are shown: the last ones."""
+    begins: str = ""
+    """The beginning of the first row that is shown; all rows are shown if it is empty."""
 
 
 SCREENS = {
-    "run": Shown("run", files={"evals.yaml": DESK_SUITE}, last=20),
+    "run": Shown("run", files={"evals.yaml": DESK_SUITE}, begins="why "),
     "run-failing": Shown("run"),
     "run-passed": Shown("run -m large"),
     "run-targets": Shown("run -m bot,large"),
@@ -242,7 +242,7 @@ def draw_screen(name: str, columns: int, shown: Shown, address: str) -> None:
                 record(Path(folder), columns, "report", "--card", *option, "--out", str(card))
                 print(card.name)
     for theme_name, theme in THEMES.items():
-        picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {shown.command}", shown.last))
+        picture = "\n".join(draw(screen, columns, theme, f"$ rejoinder {shown.command}", shown.begins))
         (FOLDER / f"{name}-{columns}-{theme_name}.svg").write_text(picture + "\n", encoding="utf-8")
         print(f"{name}-{columns}-{theme_name}.svg")
 
@@ -276,9 +276,9 @@ def _known(piece: bytes) -> bytes:
     return re.sub(rb"\x1b\[2m", b"\x1b[5m", piece)
 
 
-def draw(screen: pyte.Screen, columns: int, theme: Theme, command: str, last: int) -> Iterator[str]:
+def draw(screen: pyte.Screen, columns: int, theme: Theme, command: str, begins: str) -> Iterator[str]:
     used = max((row for row in range(ROWS) if screen.display[row].strip()), default=0) + 1
-    first = max(0, used - last)
+    first = next((row for row in range(used) if begins and screen.display[row].startswith(begins)), 0)
     above = 2 if first else 1
     width, height = columns * CELL + 2 * EDGE, (used - first + above) * LINE + 2 * EDGE
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">'
