@@ -13,6 +13,7 @@ from rejoinder.server.references import RULES
 from rejoinder.server.settings import Limits
 from rejoinder.suite.schema import read_schema
 from tests.kit import Project, Raw
+from tests.labs.picture_lab import image, png, says
 from tests.server.kit import Listener, api, scripted, settings
 
 SECRET = "the-value-that-must-not-leave"
@@ -137,6 +138,10 @@ def hostile_suites(url: str) -> dict[str, Raw]:
         # Files
         "prompt from a file": with_case(prompt={"file": "private.txt"}),
         "prompt from an absolute file": with_case(prompt={"file": "/etc/hostname"}),
+        "a picture": with_case(prompt=None, input_messages=[says("?", image("private.png"))]),
+        "a picture of a later turn": with_case(
+            prompt=None, turns=[{"prompt": "Hi"}, {"messages": [says("?", image("private.png"))]}]
+        ),
         "prompt from above": with_case(prompt={"file": "../../../private.txt"}),
         "system prompt from a file": with_case(system_prompt={"file": "private.txt"}),
         "system prompt of a variant": {
@@ -216,14 +221,15 @@ ROWS: dict[str, str] = {
 def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with all that a stranger could want."""
     monkeypatch.setenv("LEAKED", SECRET)
-    for kind, name in (("vars", "mine"), ("secrets", "kept")):
-        save_value(kind, name, SECRET)
+    save_value("vars", "mine", SECRET)
+    save_value("secrets", "kept", SECRET)
     project.write(".rejoinder/config.yaml", {"vars": {"ours": SECRET}})
     project.write(
         ".rejoinder/checks.py", "import rejoinder\n\n@rejoinder.check\ndef theirs(evidence):\n    return True\n"
     )
     project.write(".env", f"FROM_FILE={SECRET}\n")
     project.write("private.txt", SECRET)
+    project.write("private.png", png())
     project.write("private.json", {"type": "object"})
     project.write("private.jsonl", '{"prompt": "x"}\n')
     return project

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from rejoinder.client import RunChoices, StartRun
 from rejoinder.engine.plan import survey_plan
 from rejoinder.errors import SuiteError, UsageError
-from rejoinder.model import FilePart, Problem, Suite, Webhook
+from rejoinder.model import AttachedPicture, FilePart, ImagePart, Problem, Suite, Webhook
 from rejoinder.model.checks import Check
 from rejoinder.model.tools import McpTools, PythonTool, runs_code
 from rejoinder.project.files import recording_files
@@ -261,6 +261,8 @@ def _look_at(value: Any, at: str, folder: Path, allowed: set[str]) -> Iterator[R
         at = str(getattr(value, "at", "") or at)
         if isinstance(value, FilePart) and not _is_in(value.resolved, folder):
             yield Reference("file", value.path, at)
+        if isinstance(value, ImagePart | AttachedPicture) and value.resolved and not _is_in(value.resolved, folder):
+            yield Reference("file", value.resolved, at)
         if isinstance(value, Webhook):
             yield Reference("address", value.url, at)
         if isinstance(value, Check) and value.runs_code:
