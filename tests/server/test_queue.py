@@ -28,7 +28,7 @@ from rejoinder.server.jobs import Job, ResumeJob, RunJob
 from rejoinder.server.queue import Entry, Queue
 from rejoinder.server.supervisor import Supervisor, need_of
 from tests.kit import Project, is_alive
-from tests.server.kit import Served, children_of, play, scripted, serving, wait_until
+from tests.server.kit import Served, api, children_of, play, scripted, serving, settings, wait_until
 
 CASES = 4
 
@@ -309,6 +309,28 @@ class TestEntries:
         assert queue.has_its_files(entry)
         (queue.path / run / "suite.yaml").write_text("evals: [1]")
         assert not queue.has_its_files(entry)
+
+    @pytest.mark.parametrize("path", ["", "/results"])
+    def test_a_run_whose_folder_goes_while_it_is_looked_at_is_still_queued(
+        self, project: Project, monkeypatch: pytest.MonkeyPatch, path: str
+    ):
+        """A run that was killed before its receipt begins again: its folder is made anew."""
+        project.write("evals.yaml", scripted())
+        queue = Queue(project.folder)
+        run = queue.reserve()
+        entry = Entry(id=run, job=job_for(queue), title="t", queued_at=time.time())
+        queue.put(entry)
+        entry.folder(project.folder).path.mkdir(parents=True)
+
+        def gone(folder: Path) -> None:
+            raise FileNotFoundError(folder)
+
+        monkeypatch.setattr("rejoinder.server.found.refuse_special_files", gone)
+        answer = api(settings(project.folder), "GET", f"/runs/{run}{path}")
+        if path:
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "queued")
+        else:
+            assert (answer.status_code, answer.json()["status"]) == (200, "queued")
 
     def test_what_a_run_needs_is_seen_in_its_folder(self, project: Project):
         queue = Queue(project.folder)

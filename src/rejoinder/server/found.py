@@ -32,15 +32,15 @@ def locate(api: Api, run: str) -> RunFolder | None:
 def open_folder(api: Api, run: str) -> RunFolder:
     """Like `locate`, but the run must exist and contain only regular files. Raises ApiError or RunDamaged."""
     folder = locate(api, run)
-    if folder is None:
-        if (entry := api.queue.find(run)) is not None:
-            raise ApiError(409, f"run {run} has not begun", code=entry.ended or "queued")
-        raise no_run(run)
     try:
-        refuse_special_files(folder.path)
-    except OSError:
-        raise no_run(run) from None
-    return folder
+        if folder is not None:
+            refuse_special_files(folder.path)
+            return folder
+    except OSError:  # it goes while it is looked at: a killed run that had no receipt yet begins again
+        pass
+    if (entry := api.queue.find(run)) is not None:
+        raise ApiError(409, f"run {run} has not begun", code=entry.ended or "queued")
+    raise no_run(run)
 
 
 def open_results(api: Api, run: str) -> Path:
@@ -87,8 +87,10 @@ def _look(api: Api, run: str) -> Looked:
         stored, summary = state_of(folder), folder.read_summary()
     except RunDamaged as error:
         return Looked(_damaged(run, f"{error.path.name}: {error.reason}"))
-    except OSError:
-        raise no_run(run) from None
+    except OSError:  # as above
+        if entry is None:
+            raise no_run(run) from None
+        return Looked(_of_entry(entry))
     receipt = stored.receipt
     if receipt is None:
         return Looked(_without_receipt(run, stored, entry))
