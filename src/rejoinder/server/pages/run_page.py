@@ -23,7 +23,7 @@ from rejoinder.server.errors import ApiError
 from rejoinder.server.pages.asked import address_in, pieces, query_asked
 from rejoinder.server.pages.data import FIRST_ROWS, ListData
 from rejoinder.server.pages.frame import PageData, Top, page, refused, trouble
-from rejoinder.server.pages.runs_page import comparison_link
+from rejoinder.server.pages.links import comparison_link
 from rejoinder.server.row_store import Address, Query
 from rejoinder.server.run_index import RunIndex
 from rejoinder.views.conversation import ConversationView

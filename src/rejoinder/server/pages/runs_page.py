@@ -27,6 +27,7 @@ from rejoinder.server.in_flight import Waiting
 from rejoinder.server.listed import Listed, age, holds, listed
 from rejoinder.server.pages.asked import number_asked
 from rejoinder.server.pages.frame import RUNS, PageData, page
+from rejoinder.server.pages.links import comparison_link
 from rejoinder.server.pages.live import MOST_IN_FLIGHT
 from rejoinder.suite.discover import looks_like_suite
 from rejoinder.views.board import BoardRow, outcomes_of
@@ -165,21 +166,6 @@ def _in_flight(desk: Desk, row: RunRow) -> Markup | None:
         more = element("li", None, element("span", None, f"and {figure(left)} more")) if left else None
         return element("ol", {"class": "flight", "aria-label": "In flight"}, rows, more) if rows else None
     return None
-
-
-def comparison_link(rows: Iterable[RunRow], run: RunRow, origin: str | None) -> Markup | None:
-    """Of rows, the newest first: the way to a comparison with the run that this one was made from, else with the one
-    of the same suites before it."""
-    if origin is None:
-        words, other = "Compare with the one before", (row for row in rows if row.id < run.id and _is_alike(row, run))
-    else:
-        words, other = "Compare with its run", (row for row in rows if row.id == origin)
-    found = next(other, None)
-    return None if found is None else element("a", {"class": "btn", "href": f"/compare/{found.id}/{run.id}"}, words)
-
-
-def _is_alike(row: RunRow, last: RunRow) -> bool:
-    return row.is_whole and row.part == last.part and row.suites == last.suites
 
 
 def _verdict(one: Listed) -> tuple[str, str]:
