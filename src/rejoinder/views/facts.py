@@ -58,7 +58,7 @@ def _every_fact(receipt: Receipt, summary: Summary) -> Iterator[tuple[FactKind, 
 
 
 def _took(receipt: Receipt, summary: Summary) -> str:
-    """Empty for a run without an end: nobody has measured it."""
+    """Empty for a run without an end: its time is not known."""
     is_known = receipt.status not in ("running", "killed") or summary.duration_s
     return seconds(summary.duration_s) if is_known else ""
 
