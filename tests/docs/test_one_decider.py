@@ -33,6 +33,7 @@ READERS = {
     "verdict": {
         "report/card.py",
         "report/comparison.py",
+        "report/ending.py",
         "report/gate.py",
         "report/github.py",
         "report/markdown.py",
@@ -280,6 +281,7 @@ DIVIDERS = ("model/", "stats/", "runs/", "views/", "bench/")
 SHARES = {
     "cli/live.py",  # progress
     "report/page/marks.py",  # the widths of a bar's parts
+    "words/figures.py",  # whether counts beside a rate are those of the rate
 }
 
 
@@ -376,7 +378,6 @@ STATE_READERS = {
     "server/found.py": 2,
     "server/desk.py": 3,
     "server/listed.py": 1,
-    "server/pages/run_page.py": 1,
     "server/pairings.py": 1,
 }
 """How often files outside of `runs`, `model` and `views` compare a state. A number only falls: a state that is decided

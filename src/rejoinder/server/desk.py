@@ -67,6 +67,10 @@ class Look(Struct, frozen=True):
         return self.state == "running"
 
     @property
+    def is_killed(self) -> bool:
+        return self.state == "killed"
+
+    @property
     def is_damaged(self) -> bool:
         return self.state == "damaged"
 
@@ -152,7 +156,7 @@ class Desk:
         entry = self.queue.find(look.id)
         if entry is None or not entry.is_waiting:
             return False
-        return look.is_live or (not entry.stop and (look.state == "killed" or look.is_stopped))
+        return look.is_live or (not entry.stop and (look.is_killed or look.is_stopped))
 
     def _damage_of(self, folder: RunFolder) -> tuple[str, bool]:
         """What is wrong with a run that has ended, empty for nothing; and whether that is known already."""

@@ -201,7 +201,7 @@ def _window(look: Look, index: RunIndex, view: RunView | None) -> str:
     if view is not None:
         return view.in_short
     counts, planned = index.find(Query(), 0, 0).counts, 0 if look.receipt is None else look.receipt.planned
-    state = ["killed"] if look.state == "killed" else []
+    state = ["killed"] if look.is_killed else []
     lost = [f"{figure(counts['failed'])} failed"] if counts["failed"] else []
     lost += [count(counts["error"], "error")] if counts["error"] else []
     done = f"{figure(index.state.rows)} of {figure(planned)}" if planned else f"{figure(index.state.rows)} done"
@@ -220,7 +220,7 @@ def _overview(desk: Desk, look: Look, index: RunIndex, view: RunView | None) -> 
     planned = 0 if look.receipt is None else look.receipt.planned
     done = element("span", {"id": "done"}, figure(state.rows))
     words: list[Child] = [done, f" of {figure(planned)} conversations are done." if planned else " are done."]
-    if look.state == "killed":
+    if look.is_killed:
         words += [" The run was killed. ", element("code", None, f"rejoinder resume {look.id}"), " continues it."]
     pending = _pending(desk, look, index)
     bar = element("progress", {"id": "progress", "max": max(1, planned), "value": state.rows, "aria-label": "Done"})
