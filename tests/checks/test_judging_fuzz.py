@@ -880,6 +880,8 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "field_accuracy": mapping({"fields": st.just({"$.a": {"expected": 1, "kind": "number", "tolerance": 1}})}),
     "effort": mapping({"max_turns": st.integers(1, 3)}, max_tool_calls=st.integers(0, 2), max_tokens=st.integers(1, 9)),
     "skill_used": WORDS,
+    "canary": WORDS,
+    "relevant": mapping({}, **JUDGING),
 }
 BESIDE = {
     "name": WORDS,
@@ -1045,7 +1047,8 @@ def check_run(project: Project, suite: Raw, *, good: bool = False) -> None:
 
 def test_every_kind_of_check_is_drawn() -> None:
     of_agents = {kind for kind, check in CHECKS.items() if check.in_workspace}  # which other targets are refused
-    assert {*KINDS, "or", "and", "not", "group"} == set(check_names()) - of_agents
+    of_cases = {"faithful", "complete", "tool_state"}  # refused without a context, an outcome or a tool with a state
+    assert {*KINDS, "or", "and", "not", "group"} == set(check_names()) - of_agents - of_cases
 
 
 @spec("P20", "P22")

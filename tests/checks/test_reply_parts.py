@@ -56,6 +56,7 @@ SOME: dict[str, Any] = {
     **{kind: ["x"] for kind in ("contains_any", "contains_all", "icontains_any", "icontains_all", "rubric")},
     **dict.fromkeys(("max_words", "min_words"), 0),
     **dict.fromkeys(("is_json", "contains_json", "is_refusal", "is_xml"), False),
+    **dict.fromkeys(("faithful", "relevant", "complete"), {}),
     "not_match": "*x*",
     "json_schema": {"type": "object"},
     "levenshtein": {"expected": "x", "max": 2000},
@@ -80,7 +81,7 @@ def test_no_check_passes_without_the_part(project: Project, kind: str) -> None:
     """Not even one that forbids something, and nothing is asked about a text that is not there."""
     project.write(".rejoinder/checks.py", "import rejoinder\n@rejoinder.check\ndef polite(evidence): return True\n")
     project.write("checks.py", "def polite(evidence): return True\n")
-    result = run_one(project, [{kind: SOME.get(kind, "x")}], "It is fine.", judge=[], reply=ANSWER)
+    result = run_one(project, [{kind: SOME.get(kind, "x")}], "It is fine.", judge=[], reply=ANSWER, context="Fine.")
     [verdict] = result["turns"][0]["checks"]
     assert result["status"] == "failed" and verdict["score"] == 0 and not verdict.get("error")
     assert MISSING in str(verdict)

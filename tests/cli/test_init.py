@@ -82,7 +82,8 @@ def test_a_scripted_model(project: Project) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("call", ["bot:reply", "shop.desk:answer"])
 def test_a_python_function(project: Project, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, call.partition(":")[0], raising=False)
+    for name in ("bot", "shop", "shop.desk"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not Path(path, "bot.py").exists()])
     lines = begin(project, "--python", call)
     assert f"written {call.partition(':')[0].replace('.', '/')}.py" in lines

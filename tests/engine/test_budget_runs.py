@@ -190,9 +190,10 @@ def test_the_user_is_told_how_to_go_on(priced: Project, server: PaidServer) -> N
     more = re.fullmatch(rf"rejoinder resume {folder.name} --budget-usd (0\.\d+) --budget-tokens 900000", command)
     assert more is not None and float(more[1]) > 0.02, way
     assert last.startswith("WARN budget reached: ") and " not finished of 30" in last
-    assert re.search(r"\$0\.0[12]\d* of \$0\.0200, [\d,]+ of 900,000 tokens; reached", result.stdout)
+    assert re.search(r"\$0\.0[12]\d* of \$0\.02(?:00)?, [\d,]+ of 900,000 tokens; reached", result.stdout)
     shown = priced.invoke("resume", "last", "--format", "json")
-    assert shown.stderr == f"the budget is reached; next: {command}\n"
+    # A call that fits may have been made meanwhile, so that another sum is proposed.
+    assert re.fullmatch(rf"the budget is reached; next: {command.replace(more[1], r'0.[0-9]+')}\n", shown.stderr)
     assert json.loads(shown.stdout)["run"]["status"] == "budget"
     assert priced.invoke(*command.split()[1:]).exit_code in (1, 4), "the command that is shown is one"
 

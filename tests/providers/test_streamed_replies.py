@@ -220,7 +220,7 @@ def test_the_time_to_the_first_token_is_recorded_and_shown(project: Project) -> 
     result = asked(project, *pieces, code=0, stream=DELTA)
     [turn] = result["turns"]
     assert turn["response"] == "Paris"
-    assert 0.3 <= turn["first_token_s"] <= turn["duration_s"] - 0.5
+    assert 0.3 <= turn["first_token_s"] < turn["duration_s"] - 0.25  # of a pause of 0.5: the first piece may come late
     assert "first token after" in project.run("show", "last", "-v")
 
 

@@ -478,6 +478,7 @@ HARMLESS = """
     seconds rate parameters result args max_tool_rounds allow tool at returns tools status fails like env scripted scope
     anywhere count effort elements field_accuracy fields is_xml kind max_tool_calls min_tool_calls min_turns prompts
     schema skill_used strip subset tolerance wanted
+    attack canary class complete context faithful relevant tool_sets tool_state where
 """
 """Keys that name nothing outside of the suite, or only a target, which is looked at when the suite is loaded."""
 
