@@ -56,7 +56,7 @@ SOME: dict[str, Any] = {
     **{kind: ["x"] for kind in ("contains_any", "contains_all", "icontains_any", "icontains_all", "rubric")},
     **dict.fromkeys(("max_words", "min_words"), 0),
     **dict.fromkeys(("is_json", "contains_json", "is_refusal", "is_xml"), False),
-    **dict.fromkeys(("faithful", "relevant", "complete"), {}),
+    **{kind: {} for kind in ("faithful", "relevant", "complete")},
     "not_match": "*x*",
     "json_schema": {"type": "object"},
     "levenshtein": {"expected": "x", "max": 2000},

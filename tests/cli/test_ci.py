@@ -57,7 +57,7 @@ def test_it_says_how_a_run_stands_against_a_baseline_or_a_run(project: Project) 
     assert line == "1 broke, 1 fixed, 0 same, 1 new, 1 missing against main"
     assert gate.startswith("gate: CANNOT TELL (")
     text = (project.folder / "c.md").read_text(encoding="utf-8")
-    assert "**Gate cannot tell: " in text and f"Against `main`: {line.removesuffix(' against main')}" in text
+    assert "**Gate cannot tell: " in text and f"we cannot tell; {line.removesuffix(' against main')}" in text
     assert "A case that changed once may be chance" in text
     assert project.run("ci", "--against", before["run"]["id"]).startswith("1 broke, 1 fixed")
 

@@ -363,7 +363,7 @@ def test_the_same_words_again_are_a_band(tabs: Tabs, tmp_path: Path) -> None:
     assert tab.page.locator(".same.fine").all_inner_texts() == ["Same words as turn 3."]
     assert "fourteen" not in tab.page.locator("#t2 > .msg.said").inner_text()
     tab.page.click("#t2 >> text=Show the reply")
-    tab.page.wait_for_selector("#t2 .reply")
+    tab.page.wait_for_selector("#t2 > .msg.said .reply")
     assert "fourteen" in tab.page.locator("#t2 > .msg.said").inner_text()
     tab.page.click("text=Against turn 1: 86% the same words")
     tab.page.wait_for_selector(".side .da")
