@@ -56,9 +56,9 @@ test: $(STAMP)
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 
-# Of properties at most forty examples, and of tests marked `every` some cases; `make test-long` runs all of them.
+# Of properties at most 25 examples, and of tests marked `every` some cases; `make test-long` runs all of them.
 pytest: compiled $(RECIPES) $(WEB)
-	MOST_EXAMPLES=40 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents and not imports"
+	MOST_EXAMPLES=25 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not agents and not imports"
 
 test-long: compiled $(INSPECT) $(WEB)
 	$(BIN)/python -m pytest -q -n auto -m "long or hypothesis"

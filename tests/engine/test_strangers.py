@@ -97,6 +97,7 @@ def try_all_commands(desk: Desk, run: str) -> None:
         assert tree(desk.home) == home, arguments
 
 
+@pytest.mark.every(3)
 @pytest.mark.spec("P40")
 @pytest.mark.parametrize("name", mutations())
 def test_a_strangers_folder_starts_nothing_sends_nothing_and_changes_nothing(
@@ -110,6 +111,7 @@ def test_a_strangers_folder_starts_nothing_sends_nothing_and_changes_nothing(
     assert far.requests == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.spec("P40")
 @pytest.mark.parametrize("name", [*mutations()])
 def test_a_folder_that_came_with_a_clone_does_no_harm(

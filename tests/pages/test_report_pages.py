@@ -79,6 +79,7 @@ def look(tab: Tab, places: list[Place], known: dict[str, str], folder: Path, scr
     assert not found, "\n".join(found)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("screen", SCREENS, ids=str)
 def test_every_page_of_a_report(tabs: Tabs, desk: Desk, pictures: Path, screen: Screen) -> None:

@@ -50,6 +50,7 @@ def assert_kept_to_itself(tab: Tab, base: str, logged: list[str]) -> None:
     assert {urlsplit(asked).netloc for asked in tab.asked} == {urlsplit(base).netloc}
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("screen", SCREENS, ids=str)
 def test_every_page_is_quiet_fits_and_has_no_barriers(

@@ -91,6 +91,7 @@ def test_a_model_needs_no_entry(project: Project) -> None:
     assert document["results"][0]["target"] == "local/smollm2" and document["results"][0]["passed"]
 
 
+@pytest.mark.long
 def test_trials_and_turns_have_seeds_of_their_own(project: Project) -> None:
     replies = [
         result["turns"][0]["response"]
@@ -157,6 +158,7 @@ def test_a_killed_run_takes_its_model_along(start: Callable[..., Process], proje
     wait_until(lambda: not Path(f"/proc/{child}").exists(), "the model outlived the run")
 
 
+@pytest.mark.long
 def test_a_model_that_dies_is_started_again(start: Callable[..., Process], project: Project) -> None:
     project.write("evals.yaml", asked(max_tokens=100))
     process = start("run", "evals.yaml", "--repeat", "6", "--format", "json")
@@ -225,6 +227,7 @@ def test_too_little_memory_is_told(project: Project) -> None:
     assert "there is too little memory for it" in ended.out + ended.err
 
 
+@pytest.mark.long
 def test_it_judges_by_a_text_if_a_schema_holds_it_to_the_form_of_a_verdict(project: Project) -> None:
     """As docs/guides/local.md advises. Whether it judges well is another question."""
     schema = {

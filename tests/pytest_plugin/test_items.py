@@ -299,6 +299,7 @@ BRACKETS: dict[str, Raw] = {
 """Suites with items whose names have brackets."""
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 @pytest.mark.parametrize(("name", "failed"), [("targets", "a[wrong]"), ("variants", "a[w]"), ("ids", "odd[x]")])
 def test_last_failed_finds_names_with_brackets(

@@ -115,6 +115,7 @@ def test_the_page_lists_the_spellings_that_are_tried_here() -> None:
     assert found == {name: write(EXAMPLE) for name, write in SPELLINGS.items()}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("value", [KEY, EXAMPLE, f"eyJhbGciOiJIUzI1NiJ9.{KEY}", "plain-0123456789abcdef"])
 @pytest.mark.parametrize("frame", ["{}", "You sent: {}.", "<<{}>>", "{0}{0}", "é {} ☃\n"])
