@@ -437,7 +437,7 @@ targets:
 def shop(project: Project) -> Project:
     project.write("shop/.agentv/targets.yaml", TARGETS)
     project.write("shop/answer.py", "")
-    project.write("shop/work/a.txt", "a")
+    project.write("shop/files/a.txt", "a")
     return project
 
 
@@ -488,7 +488,7 @@ def test_a_target_that_is_not_found_has_to_be_named(shop: Project, name: str, ho
 
 def test_a_workspace_belongs_to_an_agent(shop: Project) -> None:
     workspace = {
-        "template": "../work",
+        "template": "../files",
         "repos": [{"repo": "some/one", "path": "./code", "commit": "abc"}, {"repo": "--upload-pack=x"}],
         "hooks": {"before_all": {"command": ["node", "setup.mjs"]}},
     }
@@ -498,7 +498,7 @@ def test_a_workspace_belongs_to_an_agent(shop: Project) -> None:
             "name": "coder",
             "provider": "claude",
             "model": "sonnet",
-            "workspace_template": "../shop/work",
+            "workspace_template": "../shop/files",
             "setup": ["git clone https://github.com/some/one.git ./code", "git -C ./code checkout abc"],
         }
     ]

@@ -56,7 +56,6 @@ _OF_EXECUTION = frozenset(
 )
 """Keys of `execution` that are read elsewhere."""
 _NO_CHECK = "the source says nothing about a good reply"
-_TODO = "TODO: write the prompt"
 
 
 def is_eval(source: SourceFile) -> bool:
