@@ -117,7 +117,8 @@ class Targets:
             self._bench.ledger.map(used)
         except Lost as lost:
             comments = [self._bench.ledger.leave_out(used, f"target {lost.what}", lost.how)]
-            target = {"provider": "mock", "response": "TODO"}
+            # An error and no reply: checks that forbid something would pass on any words.
+            target = {"provider": "scripted", "replies": [{"error": "the import left this target out"}]}
         entry = {**dict.fromkeys(found.above() if found is not None else ()), "name": name}
         beside = found.beside() if found is not None else None
         if found is not None:
