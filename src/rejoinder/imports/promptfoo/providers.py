@@ -176,7 +176,8 @@ class Targets:
             self._bench.ledger.map(spot)
         except Lost as lost:
             comments.append(self._bench.ledger.leave_out(spot, f"provider {lost.what}", lost.how))
-            target = {"provider": "mock", "response": "TODO"}
+            # An error and no reply: checks that forbid something would pass on any words.
+            target = {"provider": "scripted", "replies": [{"error": "the import left this target out"}]}
         comments += spot.within()
         name = self._name(label if isinstance(label, str) and label.strip() else None, written, target)
         for called in (written, label):
